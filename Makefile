@@ -1,0 +1,66 @@
+# `make help` lists the targets. Everything a target needs beyond Go and make it fetches itself.
+
+GO          ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 10s
+BENCHTIME   ?= 1s
+RUN_DIR     ?= run
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test race lint fmt fuzz bench ci crash crash-short conformance perf clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## start a broker with its embedded name server on 127.0.0.1:9876, store below ./run
+	bin/ringmq server --set storePathRootDir=$(RUN_DIR)/store
+
+build: ## bin/ringmq
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ringmq ./cmd/ringmq
+
+test: build ## all tests of the product, and the Go client against a running broker
+	$(GO) test ./...
+	cd test/e2e && RINGMQ=$(CURDIR)/bin/ringmq $(GO) test ./...
+
+race: ## the same tests under the race detector, with the invariants that cost too much in production
+	$(GO) test -race -tags invariants ./...
+
+lint: ## gofmt, vet, staticcheck, tidy go.mod
+	@test -z "$$(gofmt -l cmd broker engine internal namesrv net perf uring test)" || { gofmt -l cmd broker engine internal namesrv net perf uring test; exit 1; }
+	$(GO) vet ./... && $(GO) vet -tags failpoints,invariants ./...
+	$(GO) mod tidy -diff
+	$(GO) run $(STATICCHECK) ./...
+
+fmt: ## gofmt -w
+	gofmt -w cmd broker engine internal namesrv net perf uring test
+
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg >fuzz.log 2>&1 || { cat fuzz.log; exit 1; }; \
+	  done; done; rm -f fuzz.log
+
+bench: ## every benchmark for BENCHTIME (1s)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+ci: ## what a commit must pass: lint, test, race, short fuzz, short crash run
+	$(MAKE) lint
+	$(MAKE) test
+	$(MAKE) race
+	$(MAKE) fuzz FUZZTIME=3s
+	$(MAKE) crash-short
+
+crash: ## kills and power cuts under load, with the mutants that must fail (needs root for the power cuts; about 20 minutes)
+	test/crash/run.sh
+
+crash-short: ## a few kills, no power cuts
+	KILLS=4 CUTS=0 MUTANTS= test/crash/run.sh
+
+conformance: build ## real Java, Go and Node clients and mqadmin (needs Java, Maven, Node; see test/conformance/README.md)
+	test/conformance/run.sh
+
+perf: build ## side by side with Apache RocketMQ on this machine (needs Java and Maven; see perf/README.md)
+	perf/peers.sh
+
+clean: ## remove what the targets made
+	rm -rf bin $(RUN_DIR) fuzz.log

@@ -1,8 +1,14 @@
 // Package message knows the bytes of one stored message: the record codec, properties, message ids and the two
 // offset types. It imports nothing of ringmq and does no input or output.
+//
+// format.go holds the layout, encode.go writes it outside the put lock and stamps it under the lock, decode.go reads it
+// and trusts nothing: every length is checked against the bytes at hand before it is used, and no length makes memory.
 package message
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Offset is a byte position in the logical commit log that all segments form together.
 type Offset int64
@@ -25,32 +31,6 @@ type Message struct {
 	Properties     []byte // name 0x01 value 0x02 repeated
 }
 
-// RecordLen is the size in bytes of m's record.
-func (m *Message) RecordLen() int { panic("unbuilt") }
-
-// AppendRecord appends m's record to dst; queue offset, own offset and store time stay zero until Stamp. Errors name the
-// field, its size and the limit.
-func AppendRecord(dst []byte, m *Message) ([]byte, error) { panic("unbuilt") }
-
-// Stamp fills in what is only known under the put lock.
-func Stamp(rec []byte, q QueueOffset, at Offset, storeTimeMS int64) { panic("unbuilt") }
-
-// Size is the total size field of the record at the start of b. b has at least 4 bytes.
-func Size(b []byte) int { panic("unbuilt") }
-
-// AppendBlank appends the 8 bytes of an end record that covers the remaining bytes of a segment.
-func AppendBlank(dst []byte, remaining int) []byte { panic("unbuilt") }
-
-// Kind tells what stands at a place in the log.
-type Kind uint8
-
-const (
-	Bad   Kind = iota // not whole: the error says why
-	Whole             // a record
-	Blank             // an end record: go on at the next segment
-	Zero              // nothing written here: the first 8 bytes are zero
-)
-
 // Record is a decoded record. Its slices point into the bytes that were decoded.
 type Record struct {
 	Size           int32
@@ -72,9 +52,40 @@ type Record struct {
 	Properties     []byte
 }
 
-// Check decodes what stands at the start of b, which is at position at of the log and ends with its segment. A Whole
-// record has size, magic, own offset, body CRC, topic and property lengths that all agree. For Blank r.Size is set.
-func Check(b []byte, at Offset, r *Record) (Kind, error) { panic("unbuilt") }
+// Kind tells what stands at a place in the log.
+type Kind uint8
 
-// Peek is the light check of a pull: size, magic and own offset.
-func Peek(b []byte, at Offset) (size int, ok bool) { panic("unbuilt") }
+const (
+	Bad   Kind = iota // not whole: the error says why
+	Whole             // a record
+	Blank             // an end record: go on at the next segment
+	Zero              // nothing written here: the first 8 bytes are zero
+)
+
+// String names the kind for logs and test output.
+func (k Kind) String() string {
+	switch k {
+	case Bad:
+		return "bad"
+	case Whole:
+		return "whole"
+	case Blank:
+		return "blank"
+	case Zero:
+		return "zero"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// LimitError says which field of a message cannot be stored as it is.
+type LimitError struct {
+	Field string // "topic", "properties", "record"
+	Len   int    // bytes it has
+	Min   int    // bytes it must have
+	Max   int    // bytes it may have
+}
+
+// Error names the field, its length and what is allowed.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("message: %s of %d bytes, allowed are %d to %d", e.Field, e.Len, e.Min, e.Max)
+}

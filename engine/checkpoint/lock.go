@@ -1,0 +1,90 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked means that another broker, or another Open in this process, has the store.
+var ErrLocked = errors.New("store is in use")
+
+// lockText is what RocketMQ leaves in its lock file.
+const lockText = "lock"
+
+// Lock is a held store. The kernel gives it up with Release or with the end of the process, however that comes.
+type Lock struct{ f *os.File }
+
+// Acquire takes the lock file at path, making it if need be. It locks byte 0 as an open file description lock
+// (F_OFD_SETLK): that belongs to this one opened file, so it excludes a second Acquire in the same process, which a plain
+// POSIX lock would let pass, and it excludes POSIX locks, which a Java broker's FileChannel.tryLock takes. A held lock is
+// ErrLocked with the folder and, when the holder took a POSIX lock, its process id.
+func Acquire(path string) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: lock store: %w", err)
+	}
+	if err := lockByte(f, path); err != nil {
+		f.Close()
+		return nil, err
+	}
+	// Only the holder may touch the text.
+	if err := writeLockText(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("checkpoint: lock store: %w", err)
+	}
+	return &Lock{f}, nil
+}
+
+// Release gives the lock up. The file stays: removing it would let two brokers lock two files of one name.
+func (l *Lock) Release() error {
+	if err := l.f.Close(); err != nil {
+		return fmt.Errorf("checkpoint: release lock: %w", err)
+	}
+	return nil
+}
+
+func lockByte(f *os.File, path string) error {
+	want := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: 0, Len: 1}
+	err := retryEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &want) })
+	if err == nil {
+		return nil
+	}
+	dir := filepath.Dir(path)
+	if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("checkpoint: lock store %s: fcntl F_OFD_SETLK: %w", dir, err)
+	}
+	// Ask who; the holder may be gone by now, and an open file description lock tells -1.
+	holder := want
+	if unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &holder) == nil && holder.Type != unix.F_UNLCK && holder.Pid > 0 {
+		return fmt.Errorf("checkpoint: store %s: %w by process %d", dir, ErrLocked, holder.Pid)
+	}
+	return fmt.Errorf("checkpoint: store %s: %w", dir, ErrLocked)
+}
+
+func writeLockText(f *os.File) error {
+	var have [len(lockText) + 1]byte
+	n, err := f.ReadAt(have[:], 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if string(have[:n]) == lockText {
+		return nil
+	}
+	if _, err := f.WriteAt([]byte(lockText), 0); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(lockText)))
+}
+
+func retryEINTR(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package remoting
 
 import (
-	"bytes"
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -226,20 +225,21 @@ func (s *scanner) literal(word string) bool {
 	return true
 }
 
-// quoted takes a string; pos is at its opening quote.
+// quoted takes a string; pos is at its opening quote. A plain loop: most strings are shorter than a call of bytes.IndexByte pays for.
 func (s *scanner) quoted() ([]byte, error) {
-	s.pos++
-	start := s.pos
-	end := bytes.IndexByte(s.text[start:], '"')
-	if end < 0 {
-		s.pos = len(s.text)
-		return nil, s.fail(`'"' at the end of a string`)
+	start := s.pos + 1
+	for i := start; i < len(s.text); i++ {
+		switch s.text[i] {
+		case '"':
+			s.pos = i + 1
+			return s.text[start:i:i], nil
+		case '\\':
+			s.pos = start
+			return s.unescape()
+		}
 	}
-	if bytes.IndexByte(s.text[start:start+end], '\\') < 0 {
-		s.pos = start + end + 1
-		return s.text[start : start+end : start+end], nil
-	}
-	return s.unescape()
+	s.pos = len(s.text)
+	return nil, s.fail(`'"' at the end of a string`)
 }
 
 // unescape copies a string to scratch with its escapes resolved; pos is behind the opening quote.

@@ -137,6 +137,23 @@ func (d *Dir) allocate(f *os.File, from, to int64) error {
 	}
 }
 
+// reserve backs the holes of an existing file with blocks, unless the directory is sparse. What the file holds stays. On a
+// file system that cannot reserve the holes stay too.
+func (d *Dir) reserve(f *os.File, size int64) error {
+	if d.o.Sparse {
+		return nil
+	}
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+		switch {
+		case err == nil || errors.Is(err, unix.EOPNOTSUPP):
+			return nil
+		case err != unix.EINTR:
+			return fmt.Errorf("allocate: %w", err)
+		}
+	}
+}
+
 func writeZeros(f *os.File, from, to int64) error {
 	zeros := make([]byte, zeroChunk)
 	for from < to {
@@ -149,7 +166,7 @@ func writeZeros(f *os.File, from, to int64) error {
 	return nil
 }
 
-// Resize gives a file that nobody has open another size.
+// Resize gives a file another size, which nobody may have open then. With the size it has it only gets blocks for its holes.
 func (d *Dir) Resize(name string, size int64) error {
 	path := d.file(name)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -172,6 +189,8 @@ func (d *Dir) resize(f *os.File, size int64) error {
 		err = f.Truncate(size)
 	case size > info.Size():
 		err = d.allocate(f, info.Size(), size)
+	default:
+		err = d.reserve(f, size)
 	}
 	if err != nil {
 		return err

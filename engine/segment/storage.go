@@ -18,7 +18,7 @@ type Storage interface {
 	List() ([]Info, error)                           // sorted by name, stray names included
 	Open(name string, size int64) (Backing, error)   // error if it is missing or of another size
 	Create(name string, size int64) (Backing, error) // really allocated, all zero, file and directory durable; fails if it exists
-	Resize(name string, size int64) error            // recovery only: pads with allocated zeros or cuts
+	Resize(name string, size int64) error            // recovery only: pads with allocated zeros or cuts; same size: allocates holes
 	Remove(name string) error                        // durable; nil if it is gone already
 	MoveTo(name, path string) error                  // durable in both directories; fails if path exists
 }

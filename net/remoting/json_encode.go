@@ -15,9 +15,9 @@ func (c *Command) appendJSON(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendQuoted(dst, c.Fields[i].Key)
+			dst = AppendQuoted(dst, c.Fields[i].Key)
 			dst = append(dst, ':')
-			dst = appendQuoted(dst, c.Fields[i].Value)
+			dst = AppendQuoted(dst, c.Fields[i].Value)
 		}
 		dst = append(dst, '}')
 	}
@@ -29,16 +29,16 @@ func (c *Command) appendJSON(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, int64(c.Opaque), 10)
 	if c.Remark != "" {
 		dst = append(dst, `,"remark":`...)
-		dst = appendQuoted(dst, c.cutRemark())
+		dst = AppendQuoted(dst, c.cutRemark())
 	}
 	dst = append(dst, `,"serializeTypeCurrentRPC":"JSON","version":`...)
 	dst = strconv.AppendInt(dst, int64(c.Version), 10)
 	return append(dst, '}')
 }
 
-// appendQuoted writes text as a JSON string. Bytes that are not UTF-8 become U+FFFD: a Java peer would read them so anyhow, and a strict
+// AppendQuoted writes text as a JSON string. Bytes that are not UTF-8 become U+FFFD: a Java peer would read them so anyhow, and a strict
 // one would refuse the frame.
-func appendQuoted[T ~string | ~[]byte](dst []byte, text T) []byte {
+func AppendQuoted[T ~string | ~[]byte](dst []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	from := 0

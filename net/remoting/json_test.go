@@ -131,7 +131,7 @@ func TestJSONStringsAreLegal(t *testing.T) {
 		texts = append(texts, "x"+string([]byte{byte(b)})+"y")
 	}
 	for _, text := range texts {
-		quoted := appendQuoted(nil, text)
+		quoted := AppendQuoted(nil, text)
 		var got string
 		if err := json.Unmarshal(quoted, &got); err != nil || !utf8.Valid(quoted) {
 			t.Errorf("%q is written as %q: %v", text, quoted, err)

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const segmentSize = 1 << 20
+
+// broker is a child process on the store below dir.
+type broker struct {
+	binary string
+	dir    string
+	port   int
+	cmd    *exec.Cmd
+	out    *output
+	ended  chan struct{}
+}
+
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func (b *broker) store() string { return filepath.Join(b.dir, "store") }
+
+// begin starts the process; failpoint names a place where it shall kill itself, "" none.
+func (b *broker) begin(failpoint string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	names, err := freePort()
+	if err != nil {
+		return err
+	}
+	b.port = port
+	b.out = &output{}
+	b.cmd = exec.Command(b.binary, "server", "--set", "storePathRootDir="+b.store(), "--set", "flushDiskType=SYNC_FLUSH",
+		"--set", "brokerName=crash", "--set", "listenPort="+strconv.Itoa(port), "--set", "ringmq.namesrvListenPort="+strconv.Itoa(names),
+		"--set", "ringmq.httpAddress=off", "--set", "mappedFileSizeCommitLog="+strconv.Itoa(segmentSize), "--set", "mappedFileSizeConsumeQueue=20000",
+		"--set", "diskSpaceWarningLevelRatio=99")
+	b.cmd.Stdout, b.cmd.Stderr = b.out, b.out
+	b.cmd.Env = append(os.Environ(), "RINGMQ_FAILPOINT="+failpoint)
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := b.cmd.Start(); err != nil {
+		return err
+	}
+	b.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		_ = cmd.Wait()
+		close(ended)
+	}(b.cmd, b.ended)
+	return nil
+}
+
+// ready waits until it serves; false when it has ended before.
+func (b *broker) ready() (bool, error) {
+	deadline := time.After(60 * time.Second)
+	for {
+		if bytes.Contains([]byte(b.out.String()), []byte("boot success. serializeType=JSON")) {
+			return true, nil
+		}
+		select {
+		case <-b.ended:
+			return false, nil
+		case <-deadline:
+			return false, fmt.Errorf("not up after 60 s:\n%s", b.out)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// start starts it and insists that it comes up.
+func (b *broker) start() error {
+	if err := b.begin(""); err != nil {
+		return err
+	}
+	up, err := b.ready()
+	if err == nil && !up {
+		err = fmt.Errorf("the broker ended while starting:\n%s", b.out)
+	}
+	return err
+}
+
+func (b *broker) kill() {
+	_ = b.cmd.Process.Kill()
+	<-b.ended
+}
+
+// stop ends it by SIGTERM; it has to be quick and clean.
+func (b *broker) stop() error {
+	_ = b.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-b.ended:
+	case <-time.After(30 * time.Second):
+		b.kill()
+		return fmt.Errorf("still there 30 s after SIGTERM:\n%s", b.out)
+	}
+	if code := b.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("exit code %d after SIGTERM:\n%s", code, b.out)
+	}
+	return nil
+}
+
+func freePort() (int, error) {
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		// The broker also takes the two neighbours (fast port and, one day, replication).
+		if port > 10000 {
+			return port, nil
+		}
+	}
+}

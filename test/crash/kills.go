@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// failpoints are the places at which a binary built with them kills itself.
+var failpoints = []string{"beforeStamp", "afterCopy", "beforeWrite", "afterWrite", "beforeSync", "afterSync", "midRoll", "midCut"}
+
+// kills runs n rounds of load and kill -9 on one store, at random times and at named places, and audits after each restart. It returns
+// how many sends each round had acknowledged.
+func kills(binary, dir string, n int, withFailpoints bool, seed uint64) ([]int, error) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	b := &broker{binary: binary, dir: dir}
+	l := newLedger()
+	if err := firstStart(b); err != nil {
+		return nil, err
+	}
+	var acked []int
+	for round := range n {
+		point := ""
+		if withFailpoints && round%2 == 1 {
+			point = fmt.Sprintf("%s:%d", failpoints[round/2%len(failpoints)], 200+rng.IntN(300))
+			if name := failpoints[round/2%len(failpoints)]; name == "midRoll" || name == "midCut" {
+				point = name
+			}
+			if err := b.stop(); err != nil {
+				return acked, err
+			}
+			if err := b.begin(point); err != nil {
+				return acked, err
+			}
+			if up, err := b.ready(); err != nil {
+				return acked, err
+			} else if !up {
+				return acked, fmt.Errorf("ended at %s before it was up:\n%s", point, b.out)
+			}
+		}
+		loadUntilGone(l, b, rng, point != "")
+		acked = append(acked, l.count)
+		if round%3 == 2 {
+			if err := tearTail(b.store(), rng); err != nil {
+				return acked, err
+			}
+		}
+		if round%5 == 4 { // once more within 200 ms of the start
+			if err := b.begin(""); err != nil {
+				return acked, err
+			}
+			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			b.kill()
+		}
+		begun := time.Now()
+		if err := b.start(); err != nil {
+			return acked, fmt.Errorf("round %d (%s): %w", round, point, err)
+		}
+		started := time.Since(begun)
+		if err := l.audit(b, rng); err != nil {
+			return acked, fmt.Errorf("round %d (%s): %w\n%s", round, point, err, b.out)
+		}
+		fmt.Printf("kill %2d: %-16s %5d acknowledged, start %d ms\n", round, point, l.count, started.Milliseconds())
+	}
+	return acked, b.stop()
+}
+
+func firstStart(b *broker) error {
+	if err := b.start(); err != nil {
+		return err
+	}
+	c, err := dial(b.port)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if ok, err := c.createTopic(topic, queues); err != nil || !ok {
+		return fmt.Errorf("topic %s was not made (%v):\n%s", topic, err, b.out)
+	}
+	return nil
+}
+
+// loadUntilGone sends until the broker is killed: by itself at a failpoint, or by us after 0.5 to 3 seconds.
+func loadUntilGone(l *ledger, b *broker, rng *rand.Rand, itself bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.run(b.port, rng.Uint64(), b.ended)
+	}()
+	wait := time.Duration(500+rng.IntN(2500)) * time.Millisecond
+	if itself {
+		wait = 10 * time.Second // a place that is not passed (midCut without a torn tail) is a kill at a random time
+	}
+	select {
+	case <-b.ended:
+	case <-time.After(wait):
+		b.kill()
+	}
+	<-done
+}
+
+// tearTail writes what a power cut may leave behind the end of the log: the first half of a record, and behind it another whole one.
+func tearTail(store string, rng *rand.Rand) error {
+	folder := filepath.Join(store, "commitlog")
+	end, err := walk(store)
+	if err != nil || end < 0 {
+		return nil // the kill has torn a write by itself, or the log ends with its last segment
+	}
+	base := end / segmentSize * segmentSize
+	name := filepath.Join(folder, fmt.Sprintf("%020d", base))
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	first := make([]byte, 4096)
+	n, err := f.ReadAt(first, 0)
+	if err != nil {
+		return err
+	}
+	size := int(uint32(first[0])<<24 | uint32(first[1])<<16 | uint32(first[2])<<8 | uint32(first[3]))
+	if size < 91 || size > n || end-base+2*int64(size)+8 > segmentSize {
+		return nil
+	}
+	torn := slices.Concat(first[:size/2], make([]byte, size-size/2), first[:size])
+	if rng.IntN(2) == 0 {
+		torn = first[:size/2]
+	}
+	if _, err := f.WriteAt(torn, end-base); err != nil {
+		return err
+	}
+	return f.Sync()
+}

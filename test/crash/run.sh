@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# run.sh: builds the broker with failpoints and lets ./test/crash kill it KILLS (50) times and cut its power CUTS (10) times; then
+# builds each of MUTANTS (a safety taken out by build tag) and insists that the suite finds it. Power cuts need root.
+set -u
+cd "$(dirname "$0")/../.."
+: "${KILLS:=50}" "${CUTS:=10}" "${SEED:=$(date +%s)}"
+MUTANTS=${MUTANTS-mutant_nofsync mutant_nodirsync mutant_noerase mutant_nolatch}
+dir=$(mktemp -d "${TMPDIR:-/tmp}/ringmq-crash.XXXXXX")
+trap 'mountpoint -q "$dir/store/cuts/mnt" && umount "$dir/store/cuts/mnt"; rm -rf "$dir"' EXIT
+go build -o "$dir/crash" ./test/crash && go build -tags failpoints -o "$dir/ringmq" ./cmd/ringmq || exit 1
+
+"$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -kills "$KILLS" -cuts "$CUTS" -seed "$SEED" || exit 1
+
+missed=0
+for mutant in $MUTANTS; do
+  rm -rf "$dir/store"
+  go build -tags "failpoints $mutant" -o "$dir/mutant" ./cmd/ringmq || exit 1
+  if timeout 600 "$dir/crash" -ringmq "$dir/mutant" -dir "$dir/store" -failpoints -kills 10 -cuts 10 -seed "$SEED" >"$dir/log" 2>&1; then
+    echo "MISSED $mutant: the suite passes without this safety"; missed=1
+  else
+    echo "found $mutant: $(grep -m1 '^FAULT' "$dir/log" | head -c 200)"
+  fi
+  mountpoint -q "$dir/store/cuts/mnt" && umount "$dir/store/cuts/mnt"
+done
+exit $missed

@@ -1,24 +1,83 @@
 // Package commitlog is the log itself: append under the put lock, writing the pool out, scan, cut.
+//
+// A Log has four positions, which only grow once it is started:
+//
+//	Min <= Flushed <= Committed <= End
+//
+// End (appended) is moved by Append under the put lock, Committed by the one committer that calls WriteOut, Flushed by the
+// one flusher that calls SetFlushed. Each stands at the boundary of a record or segment. Bytes below Committed are read
+// from the mapped segment, bytes above it from the pool.
+//
+// The order of a life: Open (repairs the files), Scan, Cut, Start, then Append and the rest until Close. What Open and Cut
+// alter on disk is altered at once, so the abort file must stand before Open.
+//
+// Locks: the put lock covers Append and nothing that waits. No callback runs under it but Placer.Placed.
 package commitlog
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"ringmq/engine/message"
 	"ringmq/engine/segment"
 )
 
-// Log is the commit log. Positions only grow, but for Cut. Writers: Append under the put lock, WriteOut by one committer.
-type Log struct{}
+const (
+	// blockSize is the unit in which the pool is written out: page cache and devices know nothing smaller.
+	blockSize = 4096
 
+	defaultPoolSize = 32 << 20
+)
+
+// Log is the commit log. Positions only grow, but for Cut. Writers: Append under the put lock, WriteOut by one committer.
+type Log struct {
+	options  Options
+	logger   *slog.Logger
+	set      *segment.Set  // may hold one segment ahead of End, all zero
+	pool     *segment.Pool // nil with MappedAppend
+	preparer *segment.Preparer
+	metrics  Metrics
+
+	// The committer's: pieces of the write under construction, and what its last block is filled up with. Bytes of the pool
+	// behind the end may be those of an earlier lap and must never reach a file.
+	pieces [][]byte
+	zeros  [blockSize]byte
+
+	end       atomic.Int64 // written under mu
+	committed atomic.Int64 // written by WriteOut, with MappedAppend by Append
+	flushed   atomic.Int64 // written by SetFlushed
+
+	latch   atomic.Pointer[error]
+	waiting atomic.Int32 // callers of Room that may be waiting on room
+	failing atomic.Bool  // the last attempt to make a segment failed, and was told
+
+	mu          sync.Mutex // the put lock; guards what follows
+	room        sync.Cond  // on mu: room in the pool, latch, close
+	started     bool
+	closed      bool
+	segmentEnd  int64         // end of the segment that End stands in; End may be equal to it
+	current     *segment.File // that segment
+	triedMS     int64         // when the one behind it was asked for last
+	storeTimeMS int64         // of the last record
+	blank       []byte        // end record under construction
+}
+
+// Options of a Log. Storage and SegmentSize are required.
 type Options struct {
-	Storage      segment.Storage
-	SegmentSize  int64
-	MappedAppend bool  // appendPath=mmap: copy straight into a writable mapping; appended is committed
-	PoolSize     int64 // bytes of the pool otherwise
-	LockPool     bool
-	ZeroAhead    bool         // write zeros into the next segment ahead of time
-	Now          func() int64 // ms
+	Storage            segment.Storage
+	SegmentSize        int64 // mappedFileSizeCommitLog
+	MappedAppend       bool  // appendPath=mmap: copy straight into a writable mapping; appended is committed
+	PoolSize           int64 // bytes of the pool otherwise; 0 is 32 MiB
+	LockPool           bool
+	PoolLocked         func(bytes int64, err error) // progress of locking the pool; may be nil
+	ZeroAhead          bool                         // write zeros into the next segment ahead of time
+	ZeroBytesPerSecond int64                        // bound of that, 0 means none
+	Now                func() int64                 // ms
+	ScanProgress       func(done, total int64)      // called now and then by Scan, in bytes; may be nil
+	Logger             *slog.Logger                 // nil: says nothing
 }
 
 // Appended tells where records stand.
@@ -29,71 +88,222 @@ type Appended struct {
 }
 
 var (
-	// ErrBusy: no room in the pool, or the next segment is not ready: call Room, then Append again.
-	ErrBusy   = errors.New("commitlog: no room yet")
+	// ErrBusy is returned when there is no room in the pool, or the next segment is not ready: call Room, then Append again.
+	ErrBusy = errors.New("commitlog: no room yet")
+	// ErrClosed is returned by Append and Room before Start and after Close.
 	ErrClosed = errors.New("commitlog: closed")
+	// ErrTooLarge is wrapped by errors about records that no segment or pool of this size can take.
+	ErrTooLarge = errors.New("commitlog: record too large")
+	// ErrLatched is wrapped by what Append returns after Latch, beside the cause.
+	ErrLatched = errors.New("commitlog: no appends after a failed write or flush until a restart")
+	// ErrInUse is wrapped by RemoveFirst when the oldest segment is still needed.
+	ErrInUse = errors.New("commitlog: segment in use")
 )
 
 // Placer is told, under the put lock and in the order of the log, where its records stand: the place to join a queue that is
-// ordered by position. It must not block, allocate or call the log.
+// ordered by position. End is published after it returns, so no position passes a record before its wait has joined. It
+// must not block, allocate or call the log.
 type Placer interface{ Placed(a Appended) }
 
-// Open loads the segments. Nothing may be appended before Start.
-func Open(o Options) (*Log, error) { panic("unbuilt") }
-
-// Start declares end to be the end of everything: appended, committed and flushed.
-func (l *Log) Start(end message.Offset) error { panic("unbuilt") }
-
-// Append stamps and copies records that stand one behind the other in recs, all of one queue, whole or not at all; they
-// get consecutive queue offsets from *next, which is guarded by the put lock and moved on. It returns ErrBusy instead of waiting, the
-// latch's error after Latch. No allocation.
-func (l *Log) Append(recs []byte, next *message.QueueOffset, p Placer) (Appended, error) {
-	panic("unbuilt")
+// Open repairs what an interrupted allocation left behind and loads the segments. Nothing may be appended before Start.
+func Open(o Options) (*Log, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	l := &Log{options: o, logger: o.Logger}
+	l.room.L = &l.mu
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	if err := repair(o.Storage, o.SegmentSize, l.logger); err != nil {
+		return nil, err
+	}
+	set, err := segment.OpenSet(segment.SetOptions{Size: o.SegmentSize, Storage: o.Storage})
+	if err != nil {
+		return nil, fmt.Errorf("commitlog: open: %w", err)
+	}
+	l.set = set
+	return l, nil
 }
 
-// Room waits until Append of n bytes would not say ErrBusy.
-func (l *Log) Room(n int) error { panic("unbuilt") }
-
-// AppendRaw appends bytes of a master at exactly at; they are verified first. One caller (the replica).
-func (l *Log) AppendRaw(at message.Offset, b []byte) error { panic("unbuilt") }
-
-func (l *Log) Min() message.Offset       { panic("unbuilt") } // first byte of the first segment
-func (l *Log) End() message.Offset       { panic("unbuilt") } // appended
-func (l *Log) Committed() message.Offset { panic("unbuilt") }
-func (l *Log) Flushed() message.Offset   { panic("unbuilt") }
-
-// WriteOut hands everything appended so far to the page cache and returns the new committed position. One caller.
-func (l *Log) WriteOut() (message.Offset, error) { panic("unbuilt") }
-
-// Unsynced appends to dst the segments with committed bytes in [Flushed, upTo).
-func (l *Log) Unsynced(upTo message.Offset, dst []*segment.File) []*segment.File { panic("unbuilt") }
-
-// SetFlushed publishes that the device has everything before to.
-func (l *Log) SetFlushed(to message.Offset) { panic("unbuilt") }
-
-// Latch refuses every later append with err (wrapped); the first one stays. Latched returns it or nil.
-func (l *Log) Latch(err error) { panic("unbuilt") }
-func (l *Log) Latched() error  { panic("unbuilt") }
-
-// View returns up to n bytes at from, of one segment, never beyond End: from the mapping what is committed, from the pool what is not.
-func (l *Log) View(from message.Offset, n int) (segment.View, bool) { panic("unbuilt") }
-
-// Damage is a stretch of the log that holds no whole record.
-type Damage struct {
-	From, To message.Offset
-	Reason   string
+func (o *Options) validate() error {
+	if o.Storage == nil || o.Now == nil {
+		return errors.New("commitlog: options without Storage or Now")
+	}
+	if o.SegmentSize < blockSize {
+		return fmt.Errorf("commitlog: mappedFileSizeCommitLog=%d, at least %d is needed", o.SegmentSize, blockSize)
+	}
+	if o.PoolSize == 0 {
+		o.PoolSize = defaultPoolSize
+	}
+	if o.PoolSize < 2*blockSize {
+		return fmt.Errorf("commitlog: ringmq.poolSize=%d, at least %d is needed", o.PoolSize, 2*blockSize)
+	}
+	return nil
 }
 
-// Scan walks [from, end of files) and calls each for every whole record, in order; each may stop it by an error. Below mark what is not whole is
-// skipped and reported to damaged; at or above mark the first such place is the end. Returns the end of the log.
-func (l *Log) Scan(from, mark message.Offset, each func(r *message.Record) error, damaged func(Damage)) (message.Offset, error) {
-	panic("unbuilt")
+// Start declares end to be the end of everything: appended, committed and flushed. It makes the segment of end if it is
+// missing and allocates it if it is sparse, so that no write into it can find the disk full; the next one is made in the
+// background. Behind end there must be only zeros, see Cut.
+func (l *Log) Start(end message.Offset) error {
+	current, err := l.segmentAt(int64(end))
+	if err != nil {
+		return err
+	}
+	for _, f := range l.set.Files() {
+		if f.End() <= current.Base() {
+			continue
+		}
+		// Segments of a Java broker are sparse, and so are those of a restored copy.
+		if err := l.options.Storage.Resize(f.Name(), f.Size()); err != nil {
+			return fmt.Errorf("commitlog: allocate segment %s: %w", f.Name(), err)
+		}
+	}
+	if err := l.startPool(current, int64(end)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.started {
+		panic("BUG: commitlog: started twice")
+	}
+	l.started = true
+	l.end.Store(int64(end))
+	l.committed.Store(int64(end))
+	l.flushed.Store(int64(end))
+	l.preparer = segment.NewPreparer(segment.PreparerOptions{
+		Storage: l.options.Storage, Size: l.options.SegmentSize,
+		Zero: l.options.ZeroAhead, ZeroBytesPerSecond: l.options.ZeroBytesPerSecond,
+		Failed: l.prepareFailed,
+	})
+	l.enterLocked(current)
+	return nil
 }
 
-// Cut saves what stands behind end below dir (fsynced), erases it durably, and removes the later segments. Says how many bytes it saved. Before Start only.
-func (l *Log) Cut(end message.Offset, dir string) (saved int64, err error) { panic("unbuilt") }
+// segmentAt is the segment that the next byte at end goes into; it is made if the log ends exactly at a boundary. It is only
+// allocated, not zeroed: the caller waits for it.
+func (l *Log) segmentAt(end int64) (*segment.File, error) {
+	if f := l.set.Find(end); f != nil {
+		return f, nil
+	}
+	last := l.set.Last()
+	if end%l.options.SegmentSize != 0 || last != nil && last.End() != end {
+		return nil, fmt.Errorf("commitlog: start at %d: no segment covers it and none of %d bytes can begin there",
+			end, l.options.SegmentSize)
+	}
+	b, err := l.options.Storage.Create(segment.Name(end), l.options.SegmentSize)
+	if err != nil {
+		return nil, fmt.Errorf("commitlog: make segment %s: %w", segment.Name(end), err)
+	}
+	f := segment.NewFile(end, b)
+	l.set.Add(f)
+	return f, nil
+}
 
-// RemoveFirst removes the oldest segment, never the last one.
-func (l *Log) RemoveFirst() error     { panic("unbuilt") }
-func (l *Log) Segments() *segment.Set { panic("unbuilt") }
-func (l *Log) Close() error           { panic("unbuilt") }
+// startPool makes the pool and puts into it what the block of end holds already, for that block is written again as a whole.
+func (l *Log) startPool(current *segment.File, end int64) error {
+	if l.options.MappedAppend {
+		return nil
+	}
+	pool, err := segment.NewPool(segment.PoolOptions{
+		Size: l.options.PoolSize, Lock: l.options.LockPool, Locked: l.options.PoolLocked,
+	})
+	if err != nil {
+		return fmt.Errorf("commitlog: make pool: %w", err)
+	}
+	l.pool = pool
+	from := blockStart(current, end)
+	pool.Start(from)
+	if from < end {
+		pool.Put(from, current.Bytes()[from-current.Base():end-current.Base()])
+	}
+	return nil
+}
+
+// blockStart is the position of the block of f that contains at. Blocks count from the start of the file.
+func blockStart(f *segment.File, at int64) int64 {
+	return at - (at-f.Base())%blockSize
+}
+
+// Min is the first byte of the first segment, 0 if there is none.
+func (l *Log) Min() message.Offset {
+	if f := l.set.First(); f != nil {
+		return message.Offset(f.Base())
+	}
+	return 0
+}
+
+// End is the first free byte: everything before it is appended.
+func (l *Log) End() message.Offset { return message.Offset(l.end.Load()) }
+
+// Committed is the end of what the page cache or the device has been given.
+func (l *Log) Committed() message.Offset { return message.Offset(l.committed.Load()) }
+
+// Flushed is the end of what the device has.
+func (l *Log) Flushed() message.Offset { return message.Offset(l.flushed.Load()) }
+
+// Segments is the set of files. The last one may be a segment ahead of End, all zero. It belongs to the log: others read.
+func (l *Log) Segments() *segment.Set { return l.set }
+
+// Metrics are the counters of this log.
+func (l *Log) Metrics() *Metrics { return &l.metrics }
+
+// RaiseStoreTime makes no later record carry an earlier store time than ms. Scan does the same with what it sees.
+func (l *Log) RaiseStoreTime(ms int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.storeTimeMS = max(l.storeTimeMS, ms)
+}
+
+// Latch refuses every later append with err (wrapped); the first one stays. Readers go on.
+func (l *Log) Latch(err error) {
+	wrapped := fmt.Errorf("%w: %w", ErrLatched, err)
+	if l.latch.CompareAndSwap(nil, &wrapped) {
+		l.wakeRoom()
+	}
+}
+
+// Latched returns the error of Latch, wrapped, or nil.
+func (l *Log) Latched() error {
+	if p := l.latch.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// RemoveFirst removes the oldest segment, durably. One that is not flushed to its last byte, so above all the one that is
+// appended to, stays: that is ErrInUse. Views of the removed segment stay valid.
+func (l *Log) RemoveFirst() error {
+	first := l.set.First()
+	if first == nil {
+		return fmt.Errorf("%w: there is none", ErrInUse)
+	}
+	// End may stand exactly behind a segment without having entered the next, which then may not exist yet.
+	if first.End() > l.flushed.Load() || first.End() >= l.end.Load() {
+		return fmt.Errorf("%w: %s ends at %d, flushed are %d", ErrInUse, first.Name(), first.End(), l.flushed.Load())
+	}
+	return l.set.RemoveFirst()
+}
+
+// Close ends appends, wakes those in Room and lets the files go; views stay valid until they are released. It writes
+// nothing: whoever wants to keep what was appended has flushed before, and the committer has ended.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	l.room.Broadcast()
+	l.mu.Unlock()
+
+	var errs []error
+	if l.preparer != nil {
+		errs = append(errs, l.preparer.Close())
+	}
+	errs = append(errs, l.set.Close())
+	if l.pool != nil {
+		errs = append(errs, l.pool.Close())
+	}
+	return errors.Join(errs...)
+}

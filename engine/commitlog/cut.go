@@ -1,0 +1,170 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"ringmq/engine/message"
+	"ringmq/engine/segment"
+	"ringmq/internal/durable"
+	"ringmq/internal/failpoint"
+	"ringmq/internal/mutant"
+)
+
+// Cut saves what stands behind end below dir (fsynced), erases it durably, and removes the later segments that hold anything.
+// It says how many bytes it saved. Before Start only, and always before it: bytes that stayed could come back as records
+// once the log has grown up to them.
+//
+// The bytes of one segment go into one file of dir, named by the position of the first as 20 digits, with a suffix if that
+// name is taken; zeros at their end are left out. Nothing is erased before its copy is durable, so Cut may be stopped
+// anywhere and done again: at worst a stretch is saved twice. Later segments that are all zero stay, to be used.
+func (l *Log) Cut(end message.Offset, dir string) (saved int64, err error) {
+	tail := l.set.Find(int64(end))
+	expected := int64(end)
+	if tail != nil {
+		expected = tail.End()
+	}
+	later := l.set.Files()
+	for len(later) > 0 && later[0].Base() <= int64(end) {
+		later = later[1:]
+	}
+	// From the back, so that what is left when we are stopped is always a beginning.
+	saved, err = l.cutLater(later, expected, dir)
+	if err != nil || tail == nil {
+		return saved, err
+	}
+	n, err := l.cutTail(tail, int64(end), dir)
+	return saved + n, err
+}
+
+// cutLater moves the segments of later away that are not all zero, and removes what stands behind them or behind a gap.
+func (l *Log) cutLater(later []*segment.File, expected int64, dir string) (saved int64, err error) {
+	removeFrom := int64(-1)
+	if len(later) > 0 && later[0].Base() != expected {
+		removeFrom = later[0].Base()
+	}
+	for i := len(later) - 1; i >= 0; i-- {
+		f := later[i]
+		last, err := usedUpTo(f, f.Base())
+		if err != nil {
+			return saved, err
+		}
+		if last == f.Base() {
+			continue
+		}
+		n, err := l.saveSegment(f, last, dir)
+		saved += n
+		if err != nil {
+			return saved, err
+		}
+		if removeFrom < 0 || f.Base() < removeFrom {
+			removeFrom = f.Base()
+		}
+	}
+	if removeFrom < 0 || mutant.NoErase {
+		return saved, nil
+	}
+	if err := l.set.RemoveFrom(removeFrom); err != nil {
+		return saved, fmt.Errorf("commitlog: cut: %w", err)
+	}
+	return saved, nil
+}
+
+// saveSegment brings a whole segment to safety, by renaming it, or by a copy if dir is on another file system.
+func (l *Log) saveSegment(f *segment.File, last int64, dir string) (int64, error) {
+	path, err := freePath(dir, f.Base())
+	if err != nil {
+		return 0, err
+	}
+	if !mutant.NoErase {
+		err := l.options.Storage.MoveTo(f.Name(), path)
+		if err == nil {
+			return f.Size(), nil
+		}
+		// Another file system, or one that cannot rename without replacing.
+		if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EINVAL) {
+			return 0, fmt.Errorf("commitlog: cut segment %s: %w", f.Name(), err)
+		}
+	}
+	return save(f, f.Base(), last, path)
+}
+
+// cutTail saves and erases what f holds at and behind end.
+func (l *Log) cutTail(f *segment.File, end int64, dir string) (saved int64, err error) {
+	last, err := usedUpTo(f, end)
+	if err != nil || last == end {
+		return 0, err
+	}
+	path, err := freePath(dir, end)
+	if err != nil {
+		return 0, err
+	}
+	saved, err = save(f, end, last, path)
+	if err != nil {
+		return 0, err
+	}
+	failpoint.Hit(failpoint.MidCut)
+	if mutant.NoErase {
+		return saved, nil
+	}
+	return saved, erase(f, end, last)
+}
+
+// usedUpTo returns the position behind the last byte of f that is not zero, at least from.
+func usedUpTo(f *segment.File, from int64) (at int64, err error) {
+	advise(f, sequential)
+	defer advise(f, normal)
+	defer forget(f, from)
+	defer guardFaults(f, &err)()
+	return from + int64(lastNonZero(f.Bytes()[from-f.Base():])) + 1, nil
+}
+
+// save makes a durable copy of [from, to) at path.
+func save(f *segment.File, from, to int64, path string) (n int64, err error) {
+	defer guardFaults(f, &err)()
+	if err := durable.MkdirAll(filepath.Dir(path)); err != nil {
+		return 0, fmt.Errorf("commitlog: cut: %w", err)
+	}
+	if err := durable.WriteFile(path, f.Bytes()[from-f.Base():to-f.Base()]); err != nil {
+		return 0, fmt.Errorf("commitlog: cut: %w", err)
+	}
+	return to - from, nil
+}
+
+// erase overwrites [from, to) with zeros and flushes.
+func erase(f *segment.File, from, to int64) error {
+	zeros := make([]byte, min(to-from, 1<<20))
+	for at := from; at < to; {
+		n := min(to-at, int64(len(zeros)))
+		if err := f.WriteAt([][]byte{zeros[:n]}, at-f.Base()); err != nil {
+			return fmt.Errorf("commitlog: erase [%d, %d): %w", from, to, err)
+		}
+		at += n
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("commitlog: erase [%d, %d): %w", from, to, err)
+	}
+	return nil
+}
+
+// freePath is a path in dir for bytes cut at position at, where nothing is yet.
+func freePath(dir string, at int64) (string, error) {
+	for i := 0; ; i++ {
+		path := filepath.Join(dir, segment.Name(at))
+		if i > 0 {
+			path += fmt.Sprintf(".%d", i)
+		}
+		_, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("commitlog: cut: %w", err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package commitlog
+
+import (
+	"bytes"
+	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"ringmq/engine/segment"
+)
+
+const (
+	sequential = unix.MADV_SEQUENTIAL
+	normal     = unix.MADV_NORMAL
+)
+
+// advise tells the kernel how f is going to be read. It is only a hint; a file in memory takes none.
+func advise(f *segment.File, advice int) {
+	if f.Fd() >= 0 {
+		_ = unix.Madvise(f.Bytes(), advice)
+	}
+}
+
+// forget lets the page cache drop the bytes of f from at on, which were read only to see that they are zero. Kept, they would
+// push out what consumers read, and in large folios that a later small write dirties as a whole.
+func forget(f *segment.File, at int64) {
+	if f.Fd() < 0 {
+		return
+	}
+	page := int64(os.Getpagesize())
+	from := min((at-f.Base()+page-1)/page*page, f.Size())
+	if from < f.Size() {
+		_ = unix.Madvise(f.Bytes()[from:], unix.MADV_DONTNEED)
+		_ = unix.Fadvise(f.Fd(), from, 0, unix.FADV_DONTNEED)
+	}
+}
+
+// guardFaults makes a page of f that the device cannot read an error instead of the end of the process. It is deferred as
+// `defer guardFaults(f, &err)()` by who reads a mapping in large.
+func guardFaults(f *segment.File, err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		switch fault := recover().(type) {
+		case nil:
+		case interface {
+			error
+			Addr() uintptr
+		}:
+			*err = cannotRead(f, fault)
+		default:
+			panic(fault)
+		}
+	}
+}
+
+// lastNonZero returns where the last byte of b that is not zero stands, -1 if there is none. It reads forward, as the kernel
+// reads ahead.
+func lastNonZero(b []byte) int {
+	const step = 64 << 10
+	zeros := make([]byte, step)
+	last := -1
+	for at := 0; at < len(b); at += step {
+		piece := b[at:min(at+step, len(b))]
+		if bytes.Equal(piece, zeros[:len(piece)]) {
+			continue
+		}
+		for i := len(piece) - 1; i >= 0; i-- {
+			if piece[i] != 0 {
+				last = at + i
+				break
+			}
+		}
+	}
+	return last
+}

@@ -1,0 +1,61 @@
+package commitlog
+
+import (
+	"fmt"
+	"log/slog"
+
+	"ringmq/engine/segment"
+)
+
+// repair puts right what an allocation that was cut short leaves at the end of the directory: files of length 0 go, a last
+// file that is too short is filled up with zeros, and Scan judges what stands in it. Any other wrong size is refused before
+// anything is changed, since most likely the store was written with another mappedFileSizeCommitLog. Stray names are left
+// alone.
+func repair(storage segment.Storage, size int64, logger *slog.Logger) error {
+	infos, err := storage.List()
+	if err != nil {
+		return fmt.Errorf("commitlog: list segments: %w", err)
+	}
+	files := infos[:0]
+	for _, info := range infos {
+		if _, ok := segment.ParseName(info.Name); ok {
+			files = append(files, info)
+		}
+	}
+	empty := files[len(files):]
+	for len(files) > 0 && files[len(files)-1].Size == 0 {
+		files, empty = files[:len(files)-1], files[len(files)-1:len(files)+len(empty)]
+	}
+	for i, info := range files {
+		if err := checkFile(info, size, i == len(files)-1); err != nil {
+			return err
+		}
+	}
+	for i := len(empty) - 1; i >= 0; i-- {
+		if err := storage.Remove(empty[i].Name); err != nil {
+			return fmt.Errorf("commitlog: remove empty segment %s: %w", empty[i].Name, err)
+		}
+		logger.Warn("removed a segment of 0 bytes from the end of the commit log", "segment", empty[i].Name)
+	}
+	if len(files) == 0 || files[len(files)-1].Size == size {
+		return nil
+	}
+	last := files[len(files)-1]
+	if err := storage.Resize(last.Name, size); err != nil {
+		return fmt.Errorf("commitlog: fill up segment %s: %w", last.Name, err)
+	}
+	logger.Warn("filled up a short segment at the end of the commit log with zeros",
+		"segment", last.Name, "bytes", last.Size, "mappedFileSizeCommitLog", size)
+	return nil
+}
+
+// checkFile says whether a store with segments of size can hold this file. Only the last one may be shorter.
+func checkFile(info segment.Info, size int64, last bool) error {
+	if info.Size != size && !(last && info.Size < size) {
+		return fmt.Errorf("commitlog: segment %s has %d bytes, but mappedFileSizeCommitLog=%d", info.Name, info.Size, size)
+	}
+	if base, _ := segment.ParseName(info.Name); base%size != 0 {
+		return fmt.Errorf("commitlog: segment %s does not begin at a multiple of mappedFileSizeCommitLog=%d", info.Name, size)
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package dispatch
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ringmq/engine/checkpoint"
+	"ringmq/engine/consumequeue"
+	"ringmq/engine/message"
+)
+
+const (
+	pageSize  = 4096
+	entrySize = 20
+
+	// markBytes: a mark is saved once this much of the log has been dispatched and flushed since the last one. It bounds what a start
+	// after a kill has to walk; each mark costs two journal commits.
+	markBytes = 32 << 20
+
+	// minIntervalMS keeps a setting of 0 from becoming a busy loop.
+	minIntervalMS = 10
+)
+
+// Settings have the original's names and meaning; read before each round, so they may change while running.
+type Settings struct {
+	IntervalMS         int64 // flushIntervalConsumeQueue 1000
+	ThoroughIntervalMS int64 // flushConsumeQueueThoroughInterval 60000
+	LeastPages         int   // flushConsumeQueueLeastPages 2; 0: any entry
+}
+
+// KeptLog is what the Keeper asks of the log.
+type KeptLog interface {
+	Flushed() message.Offset
+}
+
+// KeptQueues is what the Keeper asks of the queues; *consumequeue.Table satisfies it.
+type KeptQueues interface {
+	Range(fn func(*consumequeue.Queue) bool)
+	Flush() error
+}
+
+// KeeperOptions of a Keeper; all are needed.
+type KeeperOptions struct {
+	Log            KeptLog
+	FlushLog       func() error // everything appended is on the device when it returns nil
+	Queues         KeptQueues
+	Position       func() Position
+	Settings       func() Settings
+	SegmentSize    int64
+	MarkPath       string
+	CheckpointPath string
+	Checkpoint     checkpoint.Checkpoint // as loaded: what ringmq does not keep itself stays
+	Now            func() int64          // ms
+	Logger         *slog.Logger
+}
+
+// Keeper makes what was dispatched durable: the queues' files, then the mark and the checkpoint that tell it. The order is the
+// point: the log is on the device before the queues are said to be, and the queues are before the mark says so. A kill between any
+// two steps leaves an older mark, which costs a longer walk at the next start.
+type Keeper struct {
+	o       KeeperOptions
+	urgent  chan struct{}
+	stop    chan struct{}
+	done    chan struct{}
+	started bool
+
+	mu           sync.Mutex // one round at a time
+	mark         checkpoint.Mark
+	settled      Position // the newest position seen whose records are all on the device
+	candidate    Position // one further on, until it is settled
+	entries      int64    // of Position.Entries: flushed
+	lastThorough int64    // ms
+	queuesFailed error    // a flush of the queues has failed: nothing more is claimed of them in this run
+}
+
+// NewKeeper makes a keeper that has not written anything yet.
+func NewKeeper(o KeeperOptions) *Keeper {
+	none := Position{Last: -1}
+	return &Keeper{
+		o: o, urgent: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		mark: checkpoint.Mark{Last: -1}, settled: none, candidate: none,
+	}
+}
+
+// Start saves a first mark, so that the next start is quick, and lets the keeper run. What was recovered is flushed by then.
+func (k *Keeper) Start() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lastThorough = k.o.Now()
+	if err := k.keep(true, false); err != nil {
+		return err
+	}
+	k.started = true
+	go k.run()
+	return nil
+}
+
+// LogFlushed says that the log was flushed thoroughly: the mark is worth saving. It never blocks.
+func (k *Keeper) LogFlushed(message.Offset) {
+	select {
+	case k.urgent <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the rounds. With clean it then makes everything durable, and the mark says that nothing else is to be expected; nil means
+// that this is so.
+func (k *Keeper) Close(clean bool) error {
+	if k.started {
+		close(k.stop)
+		<-k.done
+		k.started = false
+	}
+	if !clean {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.o.FlushLog(); err != nil {
+		return err
+	}
+	return k.keep(true, true)
+}
+
+func (k *Keeper) run() {
+	defer close(k.done)
+	timer := time.NewTimer(k.interval())
+	defer timer.Stop()
+	for {
+		var err error
+		select {
+		case <-k.stop:
+			return
+		case <-k.urgent:
+			err = k.markLog()
+		case <-timer.C:
+			err = k.round()
+			timer.Reset(k.interval())
+		}
+		if err != nil {
+			k.o.Logger.Error("queues, mark or checkpoint could not be kept; a start after a kill will take longer", "error", err)
+		}
+	}
+}
+
+func (k *Keeper) interval() time.Duration {
+	return time.Duration(max(k.o.Settings().IntervalMS, minIntervalMS)) * time.Millisecond
+}
+
+// round flushes the queues when enough has been put or the thorough interval is over, and saves the mark when the log has reached a
+// new segment.
+func (k *Keeper) round() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	settings, now := k.o.Settings(), k.o.Now()
+	if now-k.lastThorough >= settings.ThoroughIntervalMS {
+		k.lastThorough = now
+		if k.o.Position().Dispatched == k.mark.Dispatched && k.o.Log.Flushed() == k.mark.Flushed {
+			return nil // an idle store stays asleep
+		}
+		if err := k.o.FlushLog(); err != nil {
+			return err
+		}
+		return k.keep(true, false)
+	}
+	dirty := k.o.Position().Entries - k.entries
+	if dirty > 0 && dirty*entrySize >= int64(settings.LeastPages)*pageSize {
+		return k.keep(false, false)
+	}
+	if segment := k.o.SegmentSize; int64(k.o.Log.Flushed())/segment > int64(k.mark.Flushed)/segment {
+		return k.saveLogMark()
+	}
+	return nil
+}
+
+// keep flushes the queues and then saves the mark (now and then, or always when thorough) and the checkpoint (thorough only).
+func (k *Keeper) keep(thorough, clean bool) error {
+	if k.queuesFailed != nil {
+		return fmt.Errorf("dispatch: an earlier flush of the queues failed: %w", k.queuesFailed)
+	}
+	// Everything below is read before the flush, the position first: entries put meanwhile may be flushed too, but are not claimed.
+	position := k.o.Position()
+	flushed := k.o.Log.Flushed()
+	due := thorough || min(position.Dispatched, flushed)-k.mark.Dispatched >= markBytes
+	k.settle(position, flushed)
+	var queues []checkpoint.QueueMark
+	if due {
+		queues = k.queueMarks()
+	}
+	if err := k.o.Queues.Flush(); err != nil {
+		k.queuesFailed = err
+		return err
+	}
+	k.entries = position.Entries
+	if !due {
+		return nil
+	}
+	mark := checkpoint.Mark{
+		Flushed: flushed, Dispatched: min(position.Dispatched, flushed), Clean: clean, Queues: queues,
+		Last: k.settled.Last, LastStoreTimeMS: k.settled.LastStoreTimeMS,
+	}
+	if err := k.save(mark); err != nil {
+		return err
+	}
+	if !thorough {
+		return nil
+	}
+	return k.saveCheckpoint()
+}
+
+// markLog saves how far the log is flushed; of the queues the mark goes on to say what it said.
+func (k *Keeper) markLog() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.saveLogMark()
+}
+
+func (k *Keeper) saveLogMark() error {
+	mark := k.mark
+	position, flushed := k.o.Position(), k.o.Log.Flushed()
+	if flushed == mark.Flushed {
+		return nil
+	}
+	mark.Flushed = flushed
+	k.settle(position, flushed)
+	mark.Last, mark.LastStoreTimeMS = k.settled.Last, k.settled.LastStoreTimeMS
+	return k.save(mark)
+}
+
+// settle remembers the newest position that lies before flushed. Under load dispatch is always a little ahead of the device; so the
+// position of one round is kept until the device has come past it.
+func (k *Keeper) settle(position Position, flushed message.Offset) {
+	switch {
+	case position.Dispatched <= flushed:
+		k.settled, k.candidate = position, position
+	case k.candidate.Dispatched <= flushed:
+		k.settled, k.candidate = k.candidate, position
+	}
+}
+
+func (k *Keeper) save(mark checkpoint.Mark) error {
+	if err := mark.Save(k.o.MarkPath); err != nil {
+		return err
+	}
+	k.mark = mark
+	return nil
+}
+
+// saveCheckpoint writes the file of RocketMQ from the mark just saved, so that a Java broker of either version opens the store and
+// begins its own recovery at the right place.
+func (k *Keeper) saveCheckpoint() error {
+	c := k.o.Checkpoint
+	c.LogTimeMS, c.QueueTimeMS = k.mark.LastStoreTimeMS, k.mark.LastStoreTimeMS
+	c.Confirmed, c.QueueOffset = max(k.mark.Last, 0), k.mark.Dispatched
+	return c.Save(k.o.CheckpointPath)
+}
+
+func (k *Keeper) queueMarks() []checkpoint.QueueMark {
+	marks := make([]checkpoint.QueueMark, 0, len(k.mark.Queues)+1)
+	k.o.Queues.Range(func(q *consumequeue.Queue) bool {
+		if first, end := q.Min(), q.Max(); end > first {
+			marks = append(marks, checkpoint.QueueMark{Topic: q.ID.Topic, QueueID: q.ID.QueueID, Min: first, Max: end})
+		}
+		return true
+	})
+	return marks
+}

@@ -1,0 +1,16 @@
+package engine
+
+import "errors"
+
+var (
+	// ErrClosed is the reason of every put after Close.
+	ErrClosed = errors.New("engine: the store is closed")
+	// ErrPending refuses a store that holds messages which this version cannot deliver; see Options.AllowPending.
+	ErrPending = errors.New("engine: the store holds messages that this version cannot deliver")
+	// ErrForeign refuses a store of another kind.
+	ErrForeign = errors.New("engine: the folder holds a store of another kind")
+
+	errTimeout  = errors.New("engine: the flush took longer than syncFlushTimeout; the message is stored, without a promise")
+	errTooMany  = errors.New("engine: too many messages wait for room in the commit log")
+	errDiskFull = errors.New("engine: the disk is too full to take messages")
+)

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"ringmq/engine/consumequeue"
+	"ringmq/engine/dispatch"
+	"ringmq/engine/flush"
+	"ringmq/engine/message"
+	"ringmq/engine/segment"
+)
+
+const (
+	kib = int64(1) << 10
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+
+	// recordOverhead is what a record may need beyond its body: fixed fields, topic, properties.
+	recordOverhead = 128 * kib
+
+	maxSegmentSize = gib // an end record and a record's size field are 31 bits; what the original can map, too
+	minSegmentSize = 4 * kib
+	entrySize      = 20
+)
+
+// Options of a store. Zero values mean the defaults of RocketMQ; the key it stands for in a configuration file is named beside each.
+type Options struct {
+	Dir            string // storePathRootDir; needed
+	LogDir         string // storePathCommitLog; default Dir/commitlog
+	SegmentSize    int64  // mappedFileSizeCommitLog 1 GiB
+	QueueFileSize  int64  // mappedFileSizeConsumeQueue 6,000,000
+	MaxMessageSize int    // maxMessageSize 4 MiB: body bytes of a message
+	SyncFlush      bool   // flushDiskType=SYNC_FLUSH
+	MappedAppend   bool   // ringmq.appendPath=mmap
+	PoolSize       int64  // ringmq.poolSize 64 MiB
+	UnlockedPool   bool   // do not lock the pool's memory
+	ZeroAhead      bool   // ringmq.zeroSegments
+	Ring           bool   // ringmq.uring=auto
+	AllowPending   bool   // ringmq.allowPending
+	DelayLevels    string // messageDelayLevel: tags codes of the schedule topic
+
+	DiskWarningRatio float64 // diskSpaceWarningLevelRatio 0.90: above it the store refuses messages
+	MaxOpenQueues    int     // descriptors of queue files kept open, 1024
+
+	Flush      func() flush.Settings     // read before each round; nil: defaults
+	QueueFlush func() QueueFlushSettings // read before each round; nil: defaults
+	Now        func() int64              // ms since 1970; nil: the clock of the machine
+
+	Released   func()     // called after each batch of Done calls; may be nil
+	Arrivals   Arrivals   // may be nil
+	Replicator Replicator // may be nil: no replicas
+	Logger     *slog.Logger
+
+	// Storage replaces the directory of the log, for tests with faults. Nil: files below LogDir.
+	Storage func(dir string) (segment.Storage, error)
+	// Syncer replaces the way files of the log become durable. Nil: the ring, or plain fdatasync.
+	Syncer flush.Syncer
+	// DiskUsage tells how full the file system of dir is, 0 to 1. Nil: statfs, as df counts.
+	DiskUsage func(dir string) (float64, error)
+}
+
+// QueueFlushSettings have the original's names and meaning.
+type QueueFlushSettings = dispatch.Settings
+
+// Arrivals is told, by the dispatcher, that queue entries became readable. It must not block.
+type Arrivals interface {
+	Arrived(q *consumequeue.Queue, tagsCode int64, max message.QueueOffset)
+}
+
+// Replicator lets a put wait for replicas as it waits for the device. Await is called under the put lock, in the order of the log: it
+// must not block or call the store. It answers by p.Replicated, exactly once, under no lock.
+type Replicator interface {
+	Await(end message.Offset, p *PutRequest)
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.LogDir, filepath.Join(o.Dir, "commitlog"))
+	setDefault(&o.SegmentSize, gib)
+	setDefault(&o.QueueFileSize, 6_000_000)
+	o.QueueFileSize = (o.QueueFileSize + entrySize - 1) / entrySize * entrySize // whole entries, rounded up as in the original
+	setDefault(&o.MaxMessageSize, int(4*mib))
+	setDefault(&o.PoolSize, 64*mib)
+	setDefault(&o.DelayLevels, dispatch.DefaultDelays)
+	setDefault(&o.DiskWarningRatio, 0.90)
+	setDefault(&o.MaxOpenQueues, 1024)
+	if o.Flush == nil {
+		o.Flush = defaultFlush
+	}
+	if o.QueueFlush == nil {
+		o.QueueFlush = defaultQueueFlush
+	}
+	if o.Now == nil {
+		o.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.DiskUsage == nil {
+		o.DiskUsage = diskUsage
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func defaultFlush() flush.Settings {
+	return flush.Settings{
+		FlushIntervalMS: 500, FlushLeastPages: 4, FlushThoroughIntervalMS: 10_000, FlushTimed: true, SyncFlushTimeoutMS: 5000,
+	}
+}
+
+func defaultQueueFlush() QueueFlushSettings {
+	return QueueFlushSettings{IntervalMS: 1000, ThoroughIntervalMS: 60_000, LeastPages: 2}
+}
+
+// Validate tells the first setting that cannot work: its key, its value and what is allowed. It looks at the options as Open would use
+// them, with the defaults filled in.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	within := func(key string, value, low, high int64) error {
+		if value < low || value > high {
+			return fmt.Errorf("engine: %s is %d, allowed are %d to %d", key, value, low, high)
+		}
+		return nil
+	}
+	if o.Dir == "" {
+		return fmt.Errorf("engine: storePathRootDir is empty, must name a folder")
+	}
+	if o.DiskWarningRatio <= 0 || o.DiskWarningRatio > 1 {
+		return fmt.Errorf("engine: diskSpaceWarningLevelRatio is %g, allowed is above 0 and up to 1", o.DiskWarningRatio)
+	}
+	if _, err := dispatch.ParseDelays(o.DelayLevels); err != nil {
+		return fmt.Errorf("engine: messageDelayLevel: %w", err)
+	}
+	checks := []error{
+		within("mappedFileSizeCommitLog", o.SegmentSize, minSegmentSize, maxSegmentSize),
+		within("mappedFileSizeConsumeQueue", o.QueueFileSize, entrySize, gib),
+		within("maxMessageSize", int64(o.MaxMessageSize), 1, maxSegmentSize-recordOverhead),
+		within("ringmq.poolSize", o.PoolSize, 64*kib, 64*gib),
+	}
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"ringmq/engine/checkpoint"
+	"ringmq/engine/commitlog"
+	"ringmq/engine/consumequeue"
+	"ringmq/engine/dispatch"
+	"ringmq/engine/message"
+	"ringmq/engine/segment"
+)
+
+// Recovery tells what Open found and did.
+type Recovery struct {
+	Clean        bool // the last stop was complete: there was no abort file
+	FirstOpening bool // there was no valid mark: every record was checked
+	From, End    message.Offset
+	Records      int64 // walked
+	CutBytes     int64 // behind the end, kept below ringmq/cut
+	Dropped      int   // queue entries without a record
+	Damaged      []commitlog.Damage
+	Phases       []Phase
+
+	position dispatch.Position
+}
+
+// Phase is one step of Open.
+type Phase struct {
+	Name string
+	Took time.Duration
+}
+
+// Recovery is how the store was opened.
+func (s *Store) Recovery() Recovery { return s.recovery }
+
+// walk is where recovery begins and from where on a record that is not whole is the torn end instead of damage.
+type walk struct {
+	from     message.Offset
+	boundary message.Offset
+	known    message.Offset // the device has the log up to here for certain
+}
+
+func (s *Store) loadLog() error {
+	storage, err := s.logStorage()
+	if err != nil {
+		return err
+	}
+	o := &s.options
+	s.log, err = commitlog.Open(commitlog.Options{
+		Storage: storage, SegmentSize: o.SegmentSize, MappedAppend: o.MappedAppend, PoolSize: o.PoolSize, LockPool: !o.UnlockedPool,
+		ZeroAhead: o.ZeroAhead, Now: o.Now, Logger: o.Logger,
+	})
+	return err
+}
+
+func (s *Store) logStorage() (segment.Storage, error) {
+	if s.options.Storage != nil {
+		return s.options.Storage(s.options.LogDir)
+	}
+	return segment.NewDir(s.options.LogDir, segment.DirOptions{Writable: s.options.MappedAppend})
+}
+
+func (s *Store) loadQueues() (err error) {
+	s.queues, err = consumequeue.Open(consumequeue.Options{
+		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: s.ring,
+	})
+	return err
+}
+
+// recover is one algorithm for every store: clean or not, ours or a Java broker's. From where the mark says that queues are complete, every
+// record is checked and gets its entry; the first one that is not whole, at or above the boundary, is the end. What stands behind the
+// end is kept aside and erased, so that it cannot come back; entries of it are dropped. A lost or wrong mark costs time only, and the
+// checkpoint of a Java broker is not believed at all.
+func (s *Store) recover() error {
+	s.queues.SetLogMin(s.log.Min())
+	w, last := s.plan()
+	s.recovery.From = w.from
+	if s.recovery.Clean {
+		s.options.Logger.Info("the last stop was clean", "walk from", w.from)
+	} else {
+		s.options.Logger.Warn("the last stop was not clean", "walk from", w.from)
+	}
+	end, err := s.walk(w, last)
+	if err != nil {
+		return err
+	}
+	if err := s.cut(end); err != nil {
+		return err
+	}
+	// What was read may have been in the page cache only, left there by a process that was killed.
+	for _, f := range s.log.Segments().Files() {
+		if message.Offset(f.End()) > w.known && message.Offset(f.Base()) < end {
+			if err := f.Sync(); err != nil {
+				return err
+			}
+		}
+	}
+	s.queues.SetLogMin(s.log.Min())
+	if err := s.queues.Flush(); err != nil {
+		return err
+	}
+	s.queues.Range(func(q *consumequeue.Queue) bool {
+		q.Next = q.Max()
+		return true
+	})
+	s.recovery.End = end
+	s.recovery.position.Dispatched = end
+	return s.log.Start(end)
+}
+
+// plan decides from the mark where to begin. last is the last record that is known to stand before that place.
+func (s *Store) plan() (walk, dispatch.Position) {
+	none := dispatch.Position{Last: -1}
+	mark, ok, err := checkpoint.LoadMark(s.paths.mark)
+	switch {
+	case err != nil:
+		s.options.Logger.Warn("the mark is not usable", "error", err)
+	case !ok:
+	case mark.Last < 0:
+		ok = false // it was made before there was any record: it knows nothing
+	default:
+		if err := s.stands(&mark); err != nil {
+			s.options.Logger.Warn("the mark is of another log", "error", err)
+			ok = false
+		}
+	}
+	if !ok {
+		w := walk{from: s.log.Min(), boundary: s.log.LastUsed()}
+		s.recovery.FirstOpening = true
+		if s.log.Segments().First() != nil {
+			s.options.Logger.Info("no valid mark, so this is as a first opening: every record is checked, which the next start will not have to do")
+		}
+		return w, none
+	}
+	w := walk{from: max(mark.Dispatched, s.log.Min()), boundary: mark.Flushed, known: mark.Flushed}
+	if mark.Clean {
+		// Nothing of ours stands behind a clean mark. If something does, another broker wrote it, and its last segment is where it may be torn.
+		w.boundary = max(w.boundary, s.log.LastUsed())
+	}
+	w.from = s.completeUpTo(&mark, w.from)
+	return w, dispatch.Position{Last: mark.Last, LastStoreTimeMS: mark.LastStoreTimeMS}
+}
+
+// stands says why the record that the mark names is not in the log.
+func (s *Store) stands(mark *checkpoint.Mark) error {
+	last := s.log.Segments().Last()
+	if last == nil || mark.Dispatched > message.Offset(last.End()) {
+		return fmt.Errorf("engine: the log ends before %d, up to which its queues were complete", mark.Dispatched)
+	}
+	var r message.Record
+	view, ok := s.log.Segments().View(int64(mark.Last), int(s.options.SegmentSize))
+	if !ok {
+		return fmt.Errorf("engine: the log has no segment with offset %d", mark.Last)
+	}
+	defer view.Release()
+	if kind, err := message.Check(view.Bytes, mark.Last, &r); kind != message.Whole {
+		return fmt.Errorf("engine: no whole record stands at %d: %v", mark.Last, err)
+	}
+	if r.StoreTime != mark.LastStoreTimeMS {
+		return fmt.Errorf("engine: the record at %d was stored at %d, the mark says %d", mark.Last, r.StoreTime, mark.LastStoreTimeMS)
+	}
+	return nil
+}
+
+// completeUpTo lowers from to where every queue still has the entries that the mark says it had.
+func (s *Store) completeUpTo(mark *checkpoint.Mark, from message.Offset) message.Offset {
+	for i := range mark.Queues {
+		had := &mark.Queues[i]
+		q := s.queues.Find([]byte(had.Topic), had.QueueID)
+		complete := from
+		switch {
+		case q == nil || q.Max() == q.Min():
+			complete = s.log.Min()
+		case q.Min() > had.Min && !s.startsBelowMin(q):
+			complete = s.log.Min()
+		case q.Max() < had.Max:
+			complete = max(q.LastOffset(), s.log.Min())
+		}
+		if complete < from {
+			s.options.Logger.Warn("a consume queue has lost entries, they are built again", "topic", had.Topic, "queue", had.QueueID,
+				"had", fmt.Sprintf("%d to %d", had.Min, had.Max), "walk from", complete)
+			from = complete
+		}
+	}
+	return from
+}
+
+// startsBelowMin: the queue's first entry is of a record that retention has removed, so every entry before it is, too.
+func (s *Store) startsBelowMin(q *consumequeue.Queue) bool {
+	var first [1]consumequeue.Entry
+	n, err := q.Read(q.Min(), first[:])
+	return err == nil && n == 1 && first[0].Offset < s.log.Min()
+}
+
+// walk checks and dispatches from w.from to the end of the log.
+func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
+	entries := &dispatch.Entries{Queues: s.queues, Delays: s.delays, Taken: s.taken}
+	progress := s.progress(w.from)
+	defer progress.stop()
+	each := func(r *message.Record) error {
+		if _, _, err := entries.Put(r); err != nil {
+			return err
+		}
+		last.Last, last.LastStoreTimeMS = r.Offset, r.StoreTime
+		s.recovery.Records++
+		progress.at.Store(int64(r.Offset))
+		return nil
+	}
+	damaged := func(d commitlog.Damage) {
+		s.recovery.Damaged = append(s.recovery.Damaged, d)
+		s.options.Logger.Error("the commit log is damaged, no whole record stands here; good ones behind it are kept",
+			"from", d.From, "to", d.To, "reason", d.Reason)
+	}
+	end, err := s.log.Scan(w.from, w.boundary, each, damaged)
+	if err != nil {
+		return 0, err
+	}
+	if end < w.known {
+		s.options.Logger.Error("the commit log ends before what was flushed: bytes were lost", "end", end, "flushed", w.known)
+	}
+	s.log.RaiseStoreTime(last.LastStoreTimeMS)
+	s.recovery.position = last
+	return end, nil
+}
+
+// taken decides between two records that claim one number of a queue: the entry that is there stays when it points to a whole record
+// which bears the number, for that is the message consumers have seen.
+func (s *Store) taken(q *consumequeue.Queue, r *message.Record, there, made consumequeue.Entry) bool {
+	if there.Offset == made.Offset || there.Size <= 0 || there.Size == fillerSize {
+		return false
+	}
+	view, ok := s.log.Segments().View(int64(there.Offset), int(there.Size))
+	if !ok {
+		return false
+	}
+	defer view.Release()
+	var other message.Record
+	kind, _ := message.Check(view.Bytes, there.Offset, &other)
+	stays := kind == message.Whole && string(other.Topic) == q.ID.Topic && other.QueueID == q.ID.QueueID &&
+		other.QueueOffset == r.QueueOffset && other.Size == there.Size
+	s.options.Logger.Warn("two records claim one number of a queue", "topic", q.ID.Topic, "queue", q.ID.QueueID, "number", r.QueueOffset,
+		"entry", there.Offset, "record", made.Offset, "entry stays", stays)
+	return stays
+}
+
+// cut keeps aside and erases what stands behind the end, in the log and in the queues.
+func (s *Store) cut(end message.Offset) error {
+	saved, err := s.log.Cut(end, s.paths.cut)
+	if err != nil {
+		return err
+	}
+	if saved > 0 {
+		s.options.Logger.Warn("the torn end of the commit log was cut and kept aside", "end", end, "bytes", saved, "folder", s.paths.cut)
+	}
+	dropped, err := s.queues.Cut(end)
+	if err != nil {
+		return err
+	}
+	if dropped > 0 {
+		s.options.Logger.Warn("queue entries without a record were dropped", "entries", dropped, "end", end)
+	}
+	s.recovery.CutBytes, s.recovery.Dropped = saved, dropped
+	return nil
+}
+
+// reporter tells each second how far a long walk has come.
+type reporter struct {
+	at   atomic.Int64
+	quit chan struct{}
+	done chan struct{}
+}
+
+func (s *Store) progress(from message.Offset) *reporter {
+	p := &reporter{quit: make(chan struct{}), done: make(chan struct{})}
+	p.at.Store(int64(from))
+	to := int64(0)
+	if last := s.log.Segments().Last(); last != nil {
+		to = last.End()
+	}
+	go p.run(s.options.Logger, to)
+	return p
+}
+
+func (p *reporter) run(logger *slog.Logger, to int64) {
+	defer close(p.done)
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			logger.Info("store: recovering", "at", p.at.Load(), "log files end at", to)
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+func (p *reporter) stop() {
+	close(p.quit)
+	<-p.done
+}

@@ -1,34 +1,33 @@
 // Package flush moves the committed and flushed positions of the log and releases those who wait for them.
+//
+// Nobody waits with a goroutine of his own. A Wait joins a Queue under the put lock, in the order of the log; when the
+// position of the queue passes its end, all waits below are answered together.
+//
+// The goroutines of a Service, each the only one that does its work:
+//
+//	committer  writes out what was appended, releases Committed; with SYNC_FLUSH it also syncs and releases Flushed
+//	flusher    with ASYNC_FLUSH: syncs what is committed, at the intervals of the settings, releases Flushed
+//	marker     every thorough interval sees to it that all is flushed, and hands out the position for the flush mark
+//	expirer    answers waits that are overdue, also while the others hang in a sync
+//
+// A write or sync that fails is final: the log is latched, every wait is answered with the error, nothing is tried again.
 package flush
 
 import (
+	"errors"
+
 	"ringmq/engine/message"
 	"ringmq/engine/segment"
 )
 
-// Wait is one caller's place in a Queue; it is part of the caller's request, so waiting allocates nothing.
-type Wait struct {
-	End        message.Offset
-	DeadlineMS int64 // 0: none
-	Waiter     Waiter
-	next       *Wait
-}
-
-// Waiter is told once that its position has been passed (nil) or why not.
-type Waiter interface{ Reached(err error) }
-
-// Queue holds waits ordered by position. Add is called in the order of the log (under the put lock).
-type Queue struct{}
-
-func (q *Queue) Add(w *Wait)                       { panic("unbuilt") }
-func (q *Queue) Release(upTo message.Offset) int   { panic("unbuilt") } // runs the waiters outside its lock
-func (q *Queue) Expire(nowMS int64, err error) int { panic("unbuilt") }
-func (q *Queue) Fail(err error) int                { panic("unbuilt") } // all of them, and every later Add at once
-
-// Syncer makes the written bytes of files durable; one error fails all.
-type Syncer interface {
-	Sync(files []*segment.File) error
-}
+var (
+	// ErrLatched is wrapped, beside the cause, by what waits get after a failed write or sync.
+	ErrLatched = errors.New("flush: stopped by a failed write or sync")
+	// ErrTimeout answers a wait whose deadline has passed. What it waits for is in the log and may yet become durable.
+	ErrTimeout = errors.New("flush: not durable in time")
+	// ErrClosed answers what is still waiting after Close, and every later Add and FlushAll.
+	ErrClosed = errors.New("flush: closed")
+)
 
 // Log is what the services drive; *commitlog.Log satisfies it.
 type Log interface {
@@ -46,31 +45,21 @@ type Settings struct {
 	FlushIntervalMS         int64 // flushIntervalCommitLog 500
 	FlushLeastPages         int   // flushCommitLogLeastPages 4
 	FlushThoroughIntervalMS int64 // flushCommitLogThoroughInterval 10000
-	FlushTimed              bool  // flushCommitLogTimed
+	FlushTimed              bool  // flushCommitLogTimed: flush at the interval only, not already when something was written
 	GroupCommitIntervalMS   int64 // ringmq.groupCommitInterval 0
-	SyncFlushTimeoutMS      int64 // syncFlushTimeout 5000
+	SyncFlushTimeoutMS      int64 // syncFlushTimeout 5000; for who sets the deadline of a Wait
 }
 
+// Options of a Service. The hooks may be nil. They run on the goroutines of the service, under no lock; Released and Advanced
+// may run on several at once, and what they delay is the next flush.
 type Options struct {
 	Log      Log
 	Syncer   Syncer
 	Sync     bool // SYNC_FLUSH
 	Settings func() Settings
-	Now      func() int64
+	Now      func() int64                 // ms
 	Released func()                       // after each batch of released waits: replies of one batch leave together
 	Advanced func()                       // committed or flushed has moved (dispatch, replication); must not block
-	Thorough func(flushed message.Offset) // after a thorough flush: the flush mark
+	Thorough func(flushed message.Offset) // after a thorough flush that found something new: the flush mark; may take its time
 	Failed   func(err error)              // the store has latched
 }
-
-// Service runs the committer, and with ASYNC_FLUSH the real-time flusher beside it.
-type Service struct {
-	Committed Queue // waits for page cache (or device)
-	Flushed   Queue // waits for the device
-}
-
-func New(o Options) *Service       { panic("unbuilt") }
-func (s *Service) Start()          { panic("unbuilt") }
-func (s *Service) Wake()           { panic("unbuilt") } // something was appended; never blocks
-func (s *Service) FlushAll() error { panic("unbuilt") } // everything appended so far is on the device when it returns nil
-func (s *Service) Close() error    { panic("unbuilt") } // flushes all, answers every wait

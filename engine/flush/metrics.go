@@ -1,0 +1,23 @@
+package flush
+
+import "sync/atomic"
+
+// Metrics counts what a Service does. All fields only grow, but for Latched.
+type Metrics struct {
+	Commits        atomic.Int64 // rounds of the committer that wrote something
+	CommittedBytes atomic.Int64
+	Flushes        atomic.Int64 // syncs that succeeded
+	FlushedBytes   atomic.Int64
+	FlushNS        atomic.Int64 // time in them
+	FlushMaxNS     atomic.Int64
+	Released       atomic.Int64 // waits answered as reached
+	ReleasedMax    atomic.Int64 // most of them in one batch
+	TimedOut       atomic.Int64 // waits answered with ErrTimeout
+	Latched        atomic.Bool
+}
+
+// raise sets v to n if that is more.
+func raise(v *atomic.Int64, n int64) {
+	for old := v.Load(); n > old && !v.CompareAndSwap(old, n); old = v.Load() {
+	}
+}

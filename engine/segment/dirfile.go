@@ -58,18 +58,42 @@ func (f *dirFile) Close() error {
 	return errors.Join(unix.Munmap(data), f.file.Close())
 }
 
-// WriteAt writes all pieces by as few calls as the kernel allows, and goes on behind a short write.
+// WriteAt writes all pieces by as few calls as the kernel allows.
 func (f *dirFile) WriteAt(pieces [][]byte, off int64) error {
+	if err := writeAll(descriptor(f.fd), pieces, off); err != nil {
+		return fmt.Errorf("segment: write %s: %w", f.file.Name(), err)
+	}
+	return nil
+}
+
+// pieceWriter is pwritev on something; like it, it may write less than all.
+type pieceWriter interface {
+	writePieces(pieces [][]byte, off int64) (int, error)
+}
+
+type descriptor int
+
+func (d descriptor) writePieces(pieces [][]byte, off int64) (int, error) {
+	return unix.Pwritev(int(d), pieces, off)
+}
+
+// writeAll goes on behind short and interrupted writes until everything is written. It does not alter pieces. Generic, so
+// that passing a descriptor allocates nothing.
+func writeAll[W pieceWriter](w W, pieces [][]byte, off int64) error {
 	for len(pieces) > 0 {
-		n, err := unix.Pwritev(f.fd, pieces[:min(len(pieces), maxPieces)], off)
+		if len(pieces[0]) == 0 {
+			pieces = pieces[1:]
+			continue
+		}
+		n, err := w.writePieces(pieces[:min(len(pieces), maxPieces)], off)
 		if err == unix.EINTR {
 			continue
 		}
-		if err == nil && n == 0 && len(pieces[0]) > 0 {
+		if err == nil && n == 0 {
 			err = io.ErrShortWrite // no progress: going on would be for ever
 		}
 		if err != nil {
-			return fmt.Errorf("segment: write %s at %d: %w", f.file.Name(), off, err)
+			return fmt.Errorf("at %d: %w", off, err)
 		}
 		off += int64(n)
 		for len(pieces) > 0 && n >= len(pieces[0]) {
@@ -79,30 +103,13 @@ func (f *dirFile) WriteAt(pieces [][]byte, off int64) error {
 		if n == 0 {
 			continue
 		}
-		// The kernel stopped inside a piece. Its rest goes alone, since the caller's slice must not be altered.
-		if err := f.writeAll(pieces[0][n:], off); err != nil {
+		// The kernel stopped inside a piece: its rest goes alone, since the caller's slice stays as it is.
+		rest := pieces[0][n:]
+		if err := writeAll(w, [][]byte{rest}, off); err != nil {
 			return err
 		}
-		off += int64(len(pieces[0]) - n)
+		off += int64(len(rest))
 		pieces = pieces[1:]
-	}
-	return nil
-}
-
-func (f *dirFile) writeAll(b []byte, off int64) error {
-	for len(b) > 0 {
-		n, err := unix.Pwrite(f.fd, b, off)
-		if err == unix.EINTR {
-			continue
-		}
-		if err == nil && n == 0 {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
-			return fmt.Errorf("segment: write %s at %d: %w", f.file.Name(), off, err)
-		}
-		off += int64(n)
-		b = b[n:]
 	}
 	return nil
 }

@@ -124,16 +124,15 @@ func (p *Pool) Zero(off int64, n int64) {
 
 // claim makes [off, off+n) the appender's.
 func (p *Pool) claim(off, n int64) {
-	end := off + n
-	claimed := p.claimed.Load()
+	end, claimed := off+n, p.claimed.Load()
+	if freed := p.freed.Load(); off < freed || off > claimed || n < 0 {
+		panic(fmt.Sprintf("BUG: segment: put of %d bytes at %d, must begin in [%d, %d]", n, off, freed, claimed))
+	}
 	if end > claimed {
 		p.claimed.Store(end)
 	}
 	if end > p.limit.Load() {
 		p.awaitReaders(off, end)
-	}
-	if freed := p.freed.Load(); off < freed || off > claimed || n < 0 {
-		panic(fmt.Sprintf("BUG: segment: put of %d bytes at %d, must begin in [%d, %d]", n, off, freed, claimed))
 	}
 }
 

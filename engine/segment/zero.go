@@ -30,7 +30,8 @@ type pacer struct {
 
 // pause waits until written bytes since start are within the rate; false when the rest is not wanted any more.
 func (p pacer) pause(start time.Time, written int64) bool {
-	due := time.Duration(float64(written) / float64(p.bytesPerSecond) * float64(time.Second))
+	seconds := min(float64(written)/float64(p.bytesPerSecond), 1<<30) // bounded, as a Duration is
+	due := time.Duration(seconds * float64(time.Second))
 	for {
 		left := due - time.Since(start)
 		if p.hurry() {

@@ -119,6 +119,9 @@ func (s *Storage) Resize(name string, size int64) error {
 	if f == nil {
 		return fmt.Errorf("memstore: resize %s: %w", name, fs.ErrNotExist)
 	}
+	if size == int64(len(f.live)) {
+		return nil // holes get blocks, which nobody sees here
+	}
 	if f.open > 0 {
 		panic("BUG: memstore: " + name + " resized while it is mapped")
 	}
@@ -217,7 +220,9 @@ func (s *Storage) Put(name string, content []byte) {
 }
 
 // Live returns a copy of what processes see in a file, nil if there is none.
-func (s *Storage) Live(name string) []byte { return s.content(name, func(f *file) []byte { return f.live }) }
+func (s *Storage) Live(name string) []byte {
+	return s.content(name, func(f *file) []byte { return f.live })
+}
 
 // Durable returns a copy of what the device has for certain.
 func (s *Storage) Durable(name string) []byte {

@@ -1,0 +1,29 @@
+package uring
+
+// ringFilesMin is the number of files from which one enter with a flush of each is quicker than flushing them one by one.
+// For a single file it is not: a flush through the ring runs in a worker of the kernel, two context switches away.
+const ringFilesMin = 2
+
+// SyncFds makes what was written to the files durable (fdatasync). With several files write-back is started on all of them
+// first, then all are flushed at once. Every file is flushed, also when another one fails; the error is that of the first that failed.
+func (q *Queue) SyncFds(fds []int) error {
+	b, err := q.begin()
+	if err != nil {
+		return err
+	}
+	defer q.end(b)
+	b.syncOps = b.syncOps[:0]
+	for _, fd := range fds {
+		b.syncOps = append(b.syncOps, Op{Kind: Fsync, Flags: DataSync, FD: fd})
+	}
+	if len(fds) < ringFilesMin {
+		for i := range b.syncOps {
+			runPlain(b.syncOps, i)
+		}
+		return firstError(b.syncOps)
+	}
+	startWriteBack(fds)
+	b.ops = b.syncOps
+	q.run(b)
+	return firstError(b.syncOps)
+}

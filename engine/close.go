@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"ringmq/engine/checkpoint"
+	"ringmq/engine/commitlog"
 	"ringmq/engine/message"
 )
 
@@ -21,11 +22,14 @@ func (s *Store) Close() error {
 	s.disk.close()
 	s.overflow.close()
 	// All that was appended is flushed, which answers every wait; the dispatcher then finds all there is; the keeper makes its work durable.
-	errs := []error{s.flusher.FlushAll()}
+	flushed := s.flusher.FlushAll()
 	s.dispatcher.Close()
-	complete := errs[0] == nil && s.log.Latched() == nil && s.dispatcher.Dispatched() == s.log.End()
-	errs = append(errs, s.keeper.Close(complete), s.flusher.Close(), s.queues.Close(), s.log.Close(), s.ring.Close())
-	err := errors.Join(errs...)
+	complete := flushed == nil && s.log.Latched() == nil && s.dispatcher.Dispatched() == s.log.End()
+	kept := s.keeper.Close(complete)
+	if closed := s.flusher.Close(); closed != nil {
+		flushed = closed
+	}
+	err := errors.Join(flushed, kept, s.queues.Close(), s.log.Close(), s.ring.Close())
 	if complete && err == nil {
 		err = checkpoint.ClearAbort(s.paths.abort)
 	}
@@ -68,6 +72,9 @@ func (s *Store) unavailable() error {
 	}
 	return s.disk.err()
 }
+
+// Log is the commit log, for those who copy it elsewhere. It belongs to the store: others read.
+func (s *Store) Log() *commitlog.Log { return s.log }
 
 // Options are the options in effect, with the defaults filled in.
 func (s *Store) Options() Options { return s.options }

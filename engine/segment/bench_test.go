@@ -1,6 +1,7 @@
 package segment_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"ringmq/engine/segment"
@@ -35,6 +36,8 @@ func BenchmarkPoolPutWithReaders(b *testing.B) {
 	p.Zero(0, p.Size())
 	p.Free(p.Size())
 	record, at := make([]byte, 1024), p.Size()
+	var end atomic.Int64
+	end.Store(at)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -44,7 +47,10 @@ func BenchmarkPoolPutWithReaders(b *testing.B) {
 				return
 			default:
 			}
-			v, _ := p.View(1<<20, 16<<10) // always a miss or a copy, and a pin in any case
+			v, ok := p.View(end.Load()-16<<10, 16<<10)
+			if !ok {
+				b.Error("the tail was not found")
+			}
 			v.Release()
 		}
 	}()
@@ -56,6 +62,7 @@ func BenchmarkPoolPutWithReaders(b *testing.B) {
 		}
 		p.Put(at, record)
 		at += 1024
+		end.Store(at)
 	}
 	close(stop)
 	<-stopped

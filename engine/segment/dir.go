@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"ringmq/internal/durable"
 )
 
 // Dir is a Storage on a directory of a file system.
@@ -31,7 +33,7 @@ func NewDir(path string, o DirOptions) (*Dir, error) {
 	if o.Writable && o.Sparse {
 		return nil, fmt.Errorf("segment: directory %s: writable mappings of sparse files end in SIGBUS when the disk is full", path)
 	}
-	if err := makeDir(path); err != nil {
+	if err := durable.MkdirAll(path); err != nil {
 		return nil, fmt.Errorf("segment: %w", err)
 	}
 	return &Dir{path: path, o: o}, nil
@@ -110,7 +112,7 @@ func (d *Dir) fill(f *os.File, size int64) (Backing, error) {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(d.path)
+		err = durable.SyncDir(d.path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -200,53 +202,23 @@ func (d *Dir) resize(f *os.File, size int64) error {
 
 // Remove removes a file; it is not an error if it is gone already, so that a failed Remove can be done again.
 func (d *Dir) Remove(name string) error {
-	if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := durable.Remove(d.file(name)); err != nil {
 		return fmt.Errorf("segment: %w", err)
-	}
-	if err := syncDir(d.path); err != nil {
-		return fmt.Errorf("segment: remove %s: %w", d.file(name), err)
 	}
 	return nil
 }
 
 // MoveTo renames a file to path, whose directory is made if it is missing.
 func (d *Dir) MoveTo(name, path string) error {
-	if err := makeDir(filepath.Dir(path)); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("segment: %w", err)
 	}
 	from := d.file(name)
 	if err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE); err != nil {
 		return fmt.Errorf("segment: move %s to %s: %w", from, path, err)
 	}
-	if err := errors.Join(syncDir(filepath.Dir(path)), syncDir(d.path)); err != nil {
+	if err := errors.Join(durable.SyncDir(filepath.Dir(path)), durable.SyncDir(d.path)); err != nil {
 		return fmt.Errorf("segment: move %s to %s: %w", from, path, err)
 	}
 	return nil
-}
-
-// makeDir makes path and whatever is missing above it, each durable in its parent.
-func makeDir(path string) error {
-	path = filepath.Clean(path)
-	info, err := os.Stat(path)
-	if err == nil && !info.IsDir() {
-		return fmt.Errorf("%s is not a directory", path)
-	}
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := makeDir(filepath.Dir(path)); err != nil {
-		return err
-	}
-	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

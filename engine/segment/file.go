@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"ringmq/internal/mutant"
 )
 
 // closing is set in File.state when the Set has let the file go; the bits below count the holds.
@@ -29,7 +31,7 @@ type File struct {
 type stickyError struct{ first atomic.Pointer[error] }
 
 func (s *stickyError) set(err error) {
-	if err != nil {
+	if err != nil && !mutant.NoLatch {
 		s.first.CompareAndSwap(nil, &err)
 	}
 }
@@ -123,8 +125,9 @@ func (f *File) EndSync(err error) error {
 		return nil
 	}
 	f.metrics.SyncFailed.Add(1)
-	f.sync.set(fmt.Errorf("segment: sync file %s: %w", f.name, err))
-	return f.sync.get()
+	err = fmt.Errorf("segment: sync file %s: %w", f.name, err)
+	f.sync.set(err)
+	return err
 }
 
 // Hold keeps the file mapped until Release; false when the Set has let it go already.

@@ -2,8 +2,8 @@ package segment
 
 import "sync/atomic"
 
-// Metrics counts what the parts of this package do. One Metrics may serve several of them; all fields only grow, but for
-// PoolLockedBytes.
+// Metrics counts what the parts of this package do. One Metrics may serve several of them; all fields only grow, but
+// PoolLockedBytes falls when a pool is closed.
 type Metrics struct {
 	Created         atomic.Int64 // files made, ahead or at once
 	Opened          atomic.Int64 // existing files opened

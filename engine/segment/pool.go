@@ -52,7 +52,7 @@ type Pool struct {
 	closed   bool
 
 	buffers buffers
-	locker  locker
+	locker  locker // of memory
 }
 
 const noPin = int64(-1)
@@ -189,7 +189,10 @@ func (p *Pool) relimit() {
 			}
 		}
 	}
-	p.limit.Store(oldest + p.size)
+	// Stored only if it changes, so that readers of the tail leave the appender's cache line alone.
+	if limit := oldest + p.size; limit != p.limit.Load() {
+		p.limit.Store(limit)
+	}
 }
 
 // View copies [from, from+n), all of which the caller knows to have been put; false when it was overwritten meanwhile or
@@ -230,21 +233,28 @@ func (p *Pool) copyOut(dst []byte, from int64) bool {
 func (p *Pool) pin(from int64) (place int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || from < p.start {
+	// The first look spares the appender a limit lowered in vain, which it would have to wait out.
+	if p.closed || from < p.start || p.overwritten(from) {
 		return 0, false
 	}
 	place = p.takePlace(from)
 	p.relimit()
-	// Only now, with the limit lowered, does claimed tell whether the appender is clear of from: see Pool.
-	overwritten := p.claimed.Load() - p.size
-	if from < p.freed.Load() {
-		overwritten += p.guard
-	}
-	if from < overwritten {
+	// The second look decides: with the limit lowered, the appender cannot have come nearer without being seen here.
+	if p.overwritten(from) {
 		p.dropPin(place)
 		return 0, false
 	}
 	return place, true
+}
+
+// overwritten says whether the appender has claimed the place of from, or is less than the guard away from it although it
+// is freed. mu is held.
+func (p *Pool) overwritten(from int64) bool {
+	oldest := p.claimed.Load() - p.size
+	if from < p.freed.Load() {
+		oldest += p.guard
+	}
+	return from < oldest
 }
 
 func (p *Pool) takePlace(from int64) int {

@@ -1,6 +1,8 @@
 package segment
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -61,6 +63,35 @@ func TestPoolAppenderWaitsForACopyUnderWay(t *testing.T) {
 			t.Error("Close still waits")
 		}
 	})
+}
+
+// TestPoolDoomedReadersDoNotDisturb has readers ask for what is long gone; the appender must not even notice.
+func TestPoolDoomedReadersDoNotDisturb(t *testing.T) {
+	t.Parallel()
+	var metrics Metrics
+	p, err := NewPool(PoolOptions{Size: 16384, Metrics: &metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var stop atomic.Bool
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for !stop.Load() {
+			v, _ := p.View(0, 100) // found in the first lap only
+			v.Release()
+		}
+	})
+	p.Put(0, make([]byte, 100))
+	for at := int64(100); at < 16384*100; at += 64 {
+		p.Free(at)
+		p.Zero(at, 64)
+	}
+	stop.Store(true)
+	reader.Wait()
+	if got := metrics.PoolReaderWaits.Load(); got > 1 {
+		t.Errorf("the appender waited %d times", got)
+	}
 }
 
 func TestPoolPutAndViewAllocateNothing(t *testing.T) {

@@ -12,28 +12,43 @@ const lockSlice = 64 << 20
 
 // locker locks memory in the background. The zero locker has nothing to do.
 type locker struct {
-	quit atomic.Bool
-	done sync.WaitGroup
+	quit    atomic.Bool
+	done    sync.WaitGroup
+	locked  int64 // of the goroutine, and of stop behind it
+	metrics *Metrics
 }
 
 func (l *locker) start(memory []byte, progress func(int64, error), metrics *Metrics) {
 	if progress == nil {
 		progress = func(int64, error) {}
 	}
-	l.done.Go(func() { l.run(memory, progress, metrics) })
+	l.metrics = metrics
+	l.done.Go(func() { l.run(memory, progress) })
 }
 
-func (l *locker) run(memory []byte, progress func(int64, error), metrics *Metrics) {
-	locked := 0
-	for locked < len(memory) && !l.quit.Load() {
-		slice := memory[locked:min(locked+lockSlice, len(memory))]
+func (l *locker) run(memory []byte, progress func(int64, error)) {
+	for len(memory) > 0 && !l.quit.Load() {
+		slice := memory[:min(lockSlice, len(memory))]
 		if err := unix.Mlock(slice); err != nil {
-			progress(int64(locked), err)
+			progress(l.locked, err)
+			l.touch(memory)
 			return
 		}
-		locked += len(slice)
-		metrics.PoolLockedBytes.Add(int64(len(slice)))
-		progress(int64(locked), nil)
+		memory = memory[len(slice):]
+		l.locked += int64(len(slice))
+		l.metrics.PoolLockedBytes.Add(int64(len(slice)))
+		progress(l.locked, nil)
+	}
+}
+
+// touch makes memory that may not be locked present at least, so that the first lap of the appender does not fault.
+func (l *locker) touch(memory []byte) {
+	for len(memory) > 0 && !l.quit.Load() {
+		slice := memory[:min(lockSlice, len(memory))]
+		if unix.Madvise(slice, unix.MADV_POPULATE_WRITE) != nil {
+			return // a kernel before 5.14, or no memory: the appender finds out
+		}
+		memory = memory[len(slice):]
 	}
 }
 
@@ -41,4 +56,7 @@ func (l *locker) run(memory []byte, progress func(int64, error), metrics *Metric
 func (l *locker) stop() {
 	l.quit.Store(true)
 	l.done.Wait()
+	if l.locked > 0 {
+		l.metrics.PoolLockedBytes.Add(-l.locked)
+	}
 }

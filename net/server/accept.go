@@ -99,6 +99,8 @@ func (s *Server) pauseAccept(d time.Duration) bool {
 // and closes nc in any case.
 func (s *Server) enroll(nc net.Conn) {
 	c := s.newConn(nc)
+	forgetZone(nc.RemoteAddr())
+	forgetZone(nc.LocalAddr())
 	_, err := s.engine.EnrollContext(nc, c)
 	if err == nil && c.loop == nil { // gnet does not tell that epoll refused the descriptor
 		err = errors.New("not taken by its event loop")
@@ -107,5 +109,13 @@ func (s *Server) enroll(nc net.Conn) {
 		s.open.Add(-1)
 		s.refused.Add(1)
 		s.noise.warn("server: connection refused", "remote", c.remote.String(), "connections", s.open.Load(), "error", err)
+	}
+}
+
+// forgetZone takes the zone out of an address that gnet will keep. At the end of a connection gnet puts the memory of its zones
+// into a pool of buffers, as if it had made them; those of package net are strings shared by the whole process.
+func forgetZone(a net.Addr) {
+	if t, ok := a.(*net.TCPAddr); ok {
+		t.Zone = ""
 	}
 }

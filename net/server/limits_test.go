@@ -263,3 +263,14 @@ func TestOutOfDescriptors(t *testing.T) {
 	dial(t, s).roundTrip(3)
 	p.roundTrip(4)
 }
+
+func TestZonesOfPackageNetAreNotGivenToGnet(t *testing.T) {
+	t.Parallel()
+	a := &net.TCPAddr{IP: net.ParseIP("fe80::1"), Port: 1, Zone: "eth0"}
+	if got := addrPort(a).String(); got != "[fe80::1%eth0]:1" {
+		t.Errorf("address %s", got)
+	}
+	if forgetZone(a); a.Zone != "" {
+		t.Errorf("zone %q is left", a.Zone)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -213,7 +214,7 @@ func TestShortConnectionsLeaveNothing(t *testing.T) {
 	var gone once
 	s := start(t, Options{Handler: handler{closed: gone.add}})
 	dial(t, s).roundTrip(1)
-	files := openFiles(t)
+	files, goroutines := openFiles(t), runtime.NumGoroutine()
 	const count = 1000
 	for i := range count {
 		c, err := net.Dial("tcp", s.Addrs()[0].String())
@@ -233,6 +234,7 @@ func TestShortConnectionsLeaveNothing(t *testing.T) {
 	}
 	eventually(t, "all are closed", func() bool { return s.Stats().Connections == 1 && gone.count() == count })
 	eventually(t, "descriptors are back", func() bool { return openFiles(t) <= files })
+	eventually(t, "goroutines are back", func() bool { return runtime.NumGoroutine() <= goroutines })
 	if got := s.Stats().Memory; got != 0 {
 		t.Errorf("%d bytes held, want 0", got)
 	}

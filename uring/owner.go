@@ -55,13 +55,6 @@ func (l *batchList) pop() *batch {
 	return b
 }
 
-// takeAll moves all of from to the end of l.
-func (l *batchList) takeAll(from *batchList) {
-	for from.first != nil {
-		l.push(from.pop())
-	}
-}
-
 // slot is the place of one operation that was pushed into the ring and has no result yet. Its number is the user_data.
 type slot struct {
 	b  *batch // nil: free

@@ -280,3 +280,50 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 	}
 	close(leave)
 }
+
+func TestPeersThatLeaveWithAnswersUnderWay(t *testing.T) {
+	t.Parallel()
+	const rounds, count = 100, 200
+	replies := make(chan Reply, count)
+	closed := make(chan Conn, rounds)
+	s := start(t, Options{Handler: handler{
+		handle: func(_ *remoting.Command, r Reply) { replies <- r },
+		closed: func(c Conn) { closed <- c },
+	}})
+	var all []byte
+	for i := range int32(count) {
+		all = append(all, request(i, 10, "")...)
+	}
+	var answer remoting.Command
+	for round := range rounds {
+		p := dial(t, s)
+		p.send(all)
+		for i := range count {
+			r := await(t, replies, "request")
+			if i == round {
+				_ = p.SetLinger(0)
+				p.Close()
+			}
+			if i%2 == 0 {
+				r.Write(&answer)
+			} else {
+				r.Defer(&answer)
+			}
+		}
+		s.Kick()
+		await(t, closed, "Closed")
+	}
+	eventually(t, "nothing is held", func() bool { st := s.Stats(); return st.Memory == 0 && st.Connections == 0 })
+}
+
+func TestAnswerHasTheFormOfItsRequest(t *testing.T) {
+	t.Parallel()
+	p := dial(t, start(t, Options{}))
+	for i, form := range []remoting.Serialize{remoting.JSON, remoting.RocketMQ, remoting.JSON} {
+		req := remoting.Command{Code: 10, Opaque: int32(i), Serialize: form, Body: []byte("x")}
+		p.send(req.AppendFrame(nil))
+		if a := p.answer(); a.Serialize != form || a.Opaque != int32(i) {
+			t.Errorf("form %d opaque %d, want %d and %d", a.Serialize, a.Opaque, form, i)
+		}
+	}
+}

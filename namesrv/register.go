@@ -240,7 +240,7 @@ func parseTopicText(text string) (*topicConfig, error) {
 		return nil, fmt.Errorf("topic %.80q has %d parts: name, read queues, write queues, permission and filter type are needed", text,
 			len(parts))
 	}
-	config := &topicConfig{TopicName: parts[0]}
+	config := &topicConfig{TopicName: strings.Clone(parts[0])} // the name must not hold the rest of the text
 	for i, to := range []*int32{&config.ReadQueueNums, &config.WriteQueueNums, &config.Perm} {
 		n, err := strconv.ParseInt(parts[i+1], 10, 32)
 		if err != nil {

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,8 +16,9 @@ var ErrNotWhole = errors.New("not a whole record")
 func Size(b []byte) int { return int(int32(binary.BigEndian.Uint32(b[sizeAt:]))) }
 
 // Check decodes what stands at the start of b, which is at position at of the log and ends with its segment. A Whole
-// record has size, magic, own offset, body CRC, topic and property lengths that all agree. For Blank r.Size is set; its
-// size must be exactly what remains of the segment. r is undefined for Bad and Zero. Only errors allocate.
+// record has size, magic, own offset, body CRC, topic and property lengths that all agree, and no zeros where text should
+// be. For Blank r.Size is set; its size must be exactly what remains of the segment. r is undefined for Bad and Zero. Only
+// errors allocate.
 //
 // Of a host's port, which the format keeps in four bytes, Record has the low two: no port is larger.
 func Check(b []byte, at Offset, r *Record) (Kind, error) {
@@ -124,7 +126,32 @@ func decodeTail(p []byte, at Offset, r *Record) error {
 		return notWhole(at, "properties length", propertiesLen, len(p), len(p))
 	}
 	r.Properties = p
+	if bytes.IndexByte(r.Topic, 0) >= 0 {
+		return fmt.Errorf("message: record at %d: a zero byte in the topic: %w", at, ErrNotWhole)
+	}
+	if torn(r.Properties) {
+		return fmt.Errorf("message: record at %d: zeros where properties should be: %w", at, ErrNotWhole)
+	}
 	return nil
+}
+
+// tornRun is a row of zeros that properties of a sender do not have, but pages that were not written do.
+const tornRun = 256
+
+// torn tells whether properties look as if some of their pages had not reached the device: no checksum covers them. A name
+// never begins with a zero byte, and no value ends with one but for a sender that means harm; AppendRecord refuses both.
+func torn(props []byte) bool {
+	if len(props) == 0 {
+		return false
+	}
+	if props[0] == 0 || props[len(props)-1] == 0 {
+		return true
+	}
+	if len(props) < tornRun {
+		return false
+	}
+	var zeros [tornRun]byte
+	return bytes.Contains(props, zeros[:])
 }
 
 func host(b []byte) netip.AddrPort {

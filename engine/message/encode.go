@@ -2,10 +2,12 @@ package message
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // RecordLen is the size in bytes of m's record.
@@ -64,12 +66,24 @@ func AppendRecord(dst []byte, m *Message) ([]byte, error) {
 	return dst, nil
 }
 
+// What a record must not have, since recovery could not tell it from one that a power cut has torn.
+var (
+	errZeroTopic      = errors.New("message: topic has a zero byte, none is allowed")
+	errZeroProperties = fmt.Errorf("message: properties begin or end with a zero byte or have %d in a row, none of that is allowed", tornRun)
+)
+
 func (m *Message) check(recordLen int) error {
 	if len(m.Topic) == 0 || len(m.Topic) > MaxTopic {
 		return &LimitError{Field: "topic", Len: len(m.Topic), Min: 1, Max: MaxTopic}
 	}
 	if len(m.Properties) > MaxProperties {
 		return &LimitError{Field: "properties", Len: len(m.Properties), Max: MaxProperties}
+	}
+	if strings.IndexByte(m.Topic, 0) >= 0 {
+		return errZeroTopic
+	}
+	if torn(m.Properties) {
+		return errZeroProperties
 	}
 	if recordLen > maxRecordLen {
 		return &LimitError{Field: "record", Len: recordLen, Min: minRecordLen, Max: maxRecordLen}

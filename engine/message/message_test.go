@@ -190,9 +190,51 @@ func TestLimits(t *testing.T) {
 	f(func(m *message.Message) { m.Topic = strings.Repeat("t", 32768) }, "message: topic of 32768 bytes, allowed are 1 to 32767")
 	f(func(m *message.Message) { m.Properties = make([]byte, 32768) }, "message: properties of 32768 bytes, allowed are 0 to 32767")
 	m := messageV1()
-	m.Properties = make([]byte, 32767)
+	m.Properties = bytes.Repeat([]byte("p"), 32767)
 	if _, err := message.AppendRecord(nil, m); err != nil {
 		t.Errorf("properties of 32767 bytes: %v", err)
+	}
+}
+
+// No checksum covers topic and properties, so zeros tell that some of their pages never reached the device. What is refused when
+// it is written cannot be taken for that later.
+func TestZerosInText(t *testing.T) {
+	f := func(properties string, ok bool) {
+		t.Helper()
+		m := messageV1()
+		m.Properties = []byte(properties)
+		if _, err := message.AppendRecord(nil, m); (err == nil) != ok {
+			t.Errorf("append with properties of %d bytes: %v", len(properties), err)
+		}
+		m.Properties = bytes.Repeat([]byte("p"), len(properties))
+		rec := record(t, m, 1, 1000, 2)
+		copy(rec[len(rec)-len(properties):], properties)
+		var r message.Record
+		if kind, err := message.Check(rec, 1000, &r); (kind == message.Whole) != ok || !ok && !errors.Is(err, message.ErrNotWhole) {
+			t.Errorf("check with properties of %d bytes: %v, %v", len(properties), kind, err)
+		}
+	}
+	zeros := func(n int) string { return strings.Repeat("\x00", n) }
+	f("", true)
+	f("a\x01b\x02", true)
+	f("a\x01b\x00c\x02", true)
+	f("a\x01"+zeros(255)+"\x02", true)
+	f("a\x01b\x00", false)
+	f("\x00\x01b\x02", false)
+	f(zeros(40), false)
+	f("a\x01"+zeros(256)+"\x02", false)
+
+	m := messageV1()
+	m.Topic = "T\x00"
+	if _, err := message.AppendRecord(nil, m); err == nil {
+		t.Error("a topic with a zero byte was appended")
+	}
+	m.Topic = "TT"
+	rec := record(t, m, 1, 1000, 2)
+	rec[bytes.Index(rec, []byte("TT"))+1] = 0
+	var r message.Record
+	if kind, _ := message.Check(rec, 1000, &r); kind != message.Bad {
+		t.Errorf("a record with a zero byte in its topic is %v", kind)
 	}
 }
 

@@ -180,6 +180,25 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreCountedInARow: a kernel that is short of memory again and again, yet moves on, is not given up.
+func TestRefusalsAreCountedInARow(t *testing.T) {
+	t.Parallel()
+	o, k := newFake(1, func(k *fakeKernel, n, _ uint32) error {
+		if k.calls%refusalsMax != 0 {
+			return unix.EAGAIN
+		}
+		return obey(k, n, 0)
+	})
+	ops := syncs(5)
+	if err := drive(t, o, ops); err != nil {
+		t.Error(err)
+	}
+	wantErrs(t, ops, nils(5)...)
+	if want := 5 * (refusalsMax - 1); k.pauses != want {
+		t.Errorf("%d pauses, want %d", k.pauses, want)
+	}
+}
+
 // TestBadCompletions gives the first of three chained operations each kind of bad result.
 func TestBadCompletions(t *testing.T) {
 	t.Parallel()

@@ -73,11 +73,10 @@ func (r *ring) enter(minComplete int) error {
 }
 
 // takeBack takes the entries that the kernel has not consumed out of the queue, the youngest ones, and tells how many they
-// were. The kernel looks at the queue only within enter, so they are ours until then.
+// were. The kernel looks at the queue only within enter, which publishes the new tail; until then they are ours.
 func (r *ring) takeBack() int {
 	n := r.tail - atomic.LoadUint32(r.sqHead)
 	r.tail -= n
-	atomic.StoreUint32(r.sqTail, r.tail)
 	return int(n)
 }
 

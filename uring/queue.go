@@ -52,7 +52,8 @@ func (o Options) withDefaults() Options {
 // Queue runs batches of operations. All methods may be called by any number of goroutines.
 //
 // Batches of one Queue share its ring: one that comes while the owner waits in the kernel is begun when the next operation
-// completes. Streams that must not wait for each other take a Queue each. With plain calls each batch runs in its caller's goroutine.
+// completes. Streams that must not wait for each other take a Queue each. With plain calls each batch runs in its caller's
+// goroutine.
 type Queue struct {
 	options Options
 	wake    chan struct{} // one place: the owner has something to look at

@@ -174,7 +174,10 @@ func TestDoRefuses(t *testing.T) {
 			}
 		}
 		fd := int(create(t).Fd())
-		ops := []Op{{Kind: Fsync, FD: fd, Flags: Link}, {Kind: Fsync, FD: fd, Flags: Link}, {Kind: Fsync, FD: fd, Flags: Link}, {Kind: Fsync, FD: fd}}
+		ops := []Op{link, link, link, sync}
+		for i := range ops {
+			ops[i].FD = fd
+		}
 		if err := q.Do(ops); err != nil {
 			t.Errorf("a chain as long as the ring: %v", err)
 		}

@@ -27,8 +27,8 @@ var scenes = map[string]func() error{
 	"setup ENOSYS":   refusedAtStart(unix.ENOSYS, all, "io_uring_setup: ENOSYS"),
 	"setup EACCES":   refusedAtStart(unix.EACCES, all, "io_uring_setup: EACCES"),
 	"setup ENOMEM":   refusedAtStart(unix.ENOMEM, all, "ulimit -l"),
-	"register EPERM": refusedAtStart(unix.EPERM, calls{kernelring.SYS_IO_URING_REGISTER, kernelring.SYS_IO_URING_REGISTER}, "probing operations: EPERM"),
-	"enter EPERM":    refusedAtStart(unix.EPERM, calls{kernelring.SYS_IO_URING_ENTER, kernelring.SYS_IO_URING_ENTER}, "trial flush: EPERM"),
+	"register EPERM": refusedAtStart(unix.EPERM, register, "probing operations: EPERM"),
+	"enter EPERM":    refusedAtStart(unix.EPERM, enter, "trial flush: EPERM"),
 	"refused later":  refusedLater,
 	"short write":    shortWrite,
 }
@@ -36,7 +36,11 @@ var scenes = map[string]func() error{
 // calls is a range of system call numbers.
 type calls struct{ first, last uint32 }
 
-var all = calls{kernelring.SYS_IO_URING_SETUP, kernelring.SYS_IO_URING_REGISTER}
+var (
+	all      = calls{kernelring.SYS_IO_URING_SETUP, kernelring.SYS_IO_URING_REGISTER}
+	register = calls{kernelring.SYS_IO_URING_REGISTER, kernelring.SYS_IO_URING_REGISTER}
+	enter    = calls{kernelring.SYS_IO_URING_ENTER, kernelring.SYS_IO_URING_ENTER}
+)
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(childEnv); name != "" {
@@ -85,7 +89,8 @@ func refuse(errno syscall.Errno, which calls) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
 	if e != 0 {
 		return fmt.Errorf("seccomp: %w", e)
 	}

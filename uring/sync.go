@@ -5,7 +5,8 @@ package uring
 const ringFilesMin = 2
 
 // SyncFds makes what was written to the files durable (fdatasync). With several files write-back is started on all of them
-// first, then all are flushed at once. Every file is flushed, also when another one fails; the error is that of the first that failed.
+// first, then all are flushed at once. Every file is flushed, also when another one fails; the error is that of the first
+// that failed.
 func (q *Queue) SyncFds(fds []int) error {
 	b, err := q.begin()
 	if err != nil {

@@ -77,7 +77,8 @@ func TestCheckpointOddFiles(t *testing.T) {
 		b := append(file[:len(file):len(file)], make([]byte, 4096)...)[:n]
 		path := write(t, b)
 		got, err := Load(path)
-		if got != (Checkpoint{}) || err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), strconv.Itoa(n)+" bytes") {
+		if got != (Checkpoint{}) || err == nil ||
+			!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), strconv.Itoa(n)+" bytes") {
 			t.Errorf("%d bytes: got %+v, %v, want zero values and an error that names file and size", n, got, err)
 		}
 	}

@@ -195,7 +195,8 @@ func TestPoolConcurrent(t *testing.T) {
 	t.Parallel()
 	const size, laps, chunk = 256 << 10, 60, 3000
 	p := newPool(t, size)
-	var end, committed atomic.Int64 // published as the log does it: after the copy
+	all := patterned(0, size*laps+chunk) // what is at each position
+	var end, committed atomic.Int64      // published as the log does it: after the copy
 	var appender, committer, readers sync.WaitGroup
 	var stop atomic.Bool
 	appender.Go(func() {
@@ -203,7 +204,7 @@ func TestPoolConcurrent(t *testing.T) {
 			if !p.Room(at + chunk) {
 				continue
 			}
-			p.Put(at, patterned(at, chunk))
+			p.Put(at, all[at:at+chunk])
 			at += chunk
 			end.Store(at)
 		}
@@ -212,7 +213,7 @@ func TestPoolConcurrent(t *testing.T) {
 		for !stop.Load() {
 			from, to := committed.Load(), end.Load()
 			for _, piece := range p.Pieces(from, to, nil) {
-				if !bytes.Equal(piece, patterned(from, len(piece))) {
+				if !bytes.Equal(piece, all[from:from+int64(len(piece))]) {
 					t.Errorf("piece of %d bytes at %d is wrong", len(piece), from)
 				}
 				from += int64(len(piece))
@@ -235,7 +236,7 @@ func TestPoolConcurrent(t *testing.T) {
 				from := max(0, e-rng.Int64N(size))
 				n := min(rng.Int64N(100_000)+1, e-from)
 				v, ok := p.View(from, int(n))
-				if ok && !bytes.Equal(v.Bytes, patterned(from, int(n))) {
+				if ok && !bytes.Equal(v.Bytes, all[from:from+n]) {
 					t.Errorf("view of [%d, %d) is wrong", from, from+n)
 				}
 				v.Release()

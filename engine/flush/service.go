@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ringmq/engine/message"
 	"ringmq/engine/segment"
 )
 
@@ -82,7 +83,8 @@ func (s *Service) Start() {
 	if !s.o.Sync {
 		s.flusher.run(s.flush)
 	}
-	s.marker.run(s.mark)
+	told := s.o.Log.Flushed()
+	s.marker.run(func() { s.mark(told) })
 	s.expirer.run(s.expire)
 }
 
@@ -190,9 +192,9 @@ func (s *Service) expire() {
 	}
 }
 
-// mark sees to it every thorough interval that everything committed is flushed, and tells up to where if that is news.
-func (s *Service) mark() {
-	told := s.o.Log.Flushed()
+// mark sees to it every thorough interval that everything committed is flushed, and tells up to where if that is more than
+// told.
+func (s *Service) mark(told message.Offset) {
 	for {
 		if !pause(s.o.Settings().FlushThoroughIntervalMS, s.marker.stop) {
 			return

@@ -77,6 +77,17 @@ func TestName(t *testing.T) {
 	mustBug(t, "negative base -1", func() { segment.Name(-1) })
 }
 
+func FuzzParseName(f *testing.F) {
+	for _, seed := range []string{"00000000001073741824", "09223372036854775807", "09223372036854775808", "0000000000000000000x", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if base, ok := segment.ParseName(name); ok && segment.Name(base) != name {
+			t.Errorf("ParseName(%q) = %d, whose name is %q", name, base, segment.Name(base))
+		}
+	})
+}
+
 func TestOpenSet(t *testing.T) {
 	t.Parallel()
 	s := storeOf(fileSize, 0, fileSize, 4*fileSize)

@@ -2,8 +2,8 @@
 // It knows no message. Positions are plain int64: byte positions in the logical file that all files of a Set form.
 //
 // Who may do what: anybody may read (Set.Find, Set.View, Pool.View) at any time without a lock that a writer holds; one
-// appender puts into the Pool, one committer writes files, and whoever changes a Set serialises with nobody. Bytes handed
-// out as a View stay as they are until its Release.
+// appender puts into the Pool, one committer writes files and frees the Pool; Set keeps apart those who add and remove its
+// files. Bytes handed out as a View stay as they are until its Release.
 package segment
 
 import (

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -65,5 +67,28 @@ func TestWriteAllErrors(t *testing.T) {
 	full := &lazyWriter{rng: rand.New(rand.NewPCG(1, 1)), data: make([]byte, 9), fail: unix.ENOSPC}
 	if err := writeAll(full, [][]byte{{1}}, 4); !errors.Is(err, unix.ENOSPC) || err.Error() != "at 4: no space left on device" {
 		t.Errorf("full disk: %v", err)
+	}
+}
+
+// TestWriteZeros is the way to sure blocks on a file system that cannot allocate.
+func TestWriteZeros(t *testing.T) {
+	t.Parallel()
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = zeroChunk + 5000
+	if err := writeAll(descriptor(f.Fd()), [][]byte{bytes.Repeat([]byte{1}, size)}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeZeros(f, 100, size-1); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(f.Name())
+	want := bytes.Repeat([]byte{1}, size)
+	clear(want[100 : size-1])
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, not as they should be: %v", len(got), err)
 	}
 }

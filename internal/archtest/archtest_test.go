@@ -43,6 +43,8 @@ var heights = map[string]int{
 	"namesrv":      4,
 
 	"broker/configfile": 2,
+	"broker/filter":     2,
+	"broker/stats":      0,
 	"broker/topic":      7,
 	"broker/group":      7,
 	"broker/offset":     7,

@@ -1,0 +1,212 @@
+// Package api is the broker's wire: it turns the headers of requests into calls and results into codes. One file per noun
+// registers its codes in a table. What a topic, a group or an offset is stands in their own packages.
+//
+// Handlers run on event loops and must not block. What may wait for a disk, or is long, runs on a bounded set of workers.
+package api
+
+import (
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringmq/broker/client"
+	"ringmq/broker/filter"
+	"ringmq/broker/group"
+	"ringmq/broker/longpoll"
+	"ringmq/broker/offset"
+	"ringmq/broker/topic"
+	"ringmq/engine"
+	"ringmq/engine/consumequeue"
+	"ringmq/engine/message"
+	"ringmq/engine/segment"
+	"ringmq/net/remoting"
+	"ringmq/net/server"
+)
+
+// Store is what the handlers need of *engine.Store.
+type Store interface {
+	messages
+	searches
+}
+
+// messages is the way in and out.
+type messages interface {
+	Put(p *engine.PutRequest)
+	Get(topic []byte, queueID int32, from message.QueueOffset, max, maxBytes int, f engine.Filter, res *engine.GetResult)
+	Queue(topic []byte, queueID int32) *consumequeue.Queue
+	Record(at message.Offset) (segment.View, bool)
+}
+
+// searches are the questions about times and places.
+type searches interface {
+	OffsetByTime(topic []byte, queueID int32, timeMS int64) (message.QueueOffset, bool)
+	LastOffsetByTime(topic []byte, queueID int32, timeMS int64) (message.QueueOffset, bool)
+	StoreTime(topic []byte, queueID int32, at message.QueueOffset) (int64, bool)
+	Positions() engine.Positions
+}
+
+var _ Store = (*engine.Store)(nil)
+
+// Options of an API. The tables are needed; zero numbers mean the defaults of RocketMQ.
+type Options struct {
+	Store   Store
+	Topics  *topic.Table
+	Groups  *group.Table
+	Offsets *offset.Table
+	Clients *client.Registry
+	Parked  *longpoll.Holder
+	Runtime *Runtime
+
+	Cluster    string
+	Broker     string
+	Address    string         // registered for clients
+	StoreHost  netip.AddrPort // the same, as records and message ids have it
+	Region     string         // regionId
+	NoTrace    bool           // traceOn=false
+	Permission int32          // brokerPermission 6
+
+	MaxMessageSize   int   // 4 MiB
+	MaxTransferCount int   // maxTransferCountOnMessageInMemory 32
+	MaxTransferBytes int   // maxTransferBytesOnMessageInMemory 262144
+	NoLongPolling    bool  // longPollingEnable=false
+	ShortPollingMS   int64 // shortPollingTimeMills 1000
+	NoLitePull       bool  // litePullMessageEnable=false
+	FastPort         uint16
+
+	// Batched tells that good answers to sends come in batches, each followed by server.Kick: they are deferred until then.
+	Batched bool
+	// Properties is the effective configuration as text, for GET_BROKER_CONFIG.
+	Properties func() string
+
+	Workers int          // for what may block: 4
+	Now     func() int64 // ms; nil: the clock
+	Logger  *slog.Logger
+}
+
+// maxPieces bounds the pieces of one answer, and so the messages of one pull: a socket takes at most 1024 at a time.
+const maxPieces = 1000
+
+func (o Options) withDefaults() Options {
+	if o.Region == "" {
+		o.Region = "DefaultRegion"
+	}
+	if o.Permission == 0 {
+		o.Permission = topic.PermRead | topic.PermWrite
+	}
+	if o.MaxMessageSize == 0 {
+		o.MaxMessageSize = 4 << 20
+	}
+	if o.MaxTransferCount == 0 {
+		o.MaxTransferCount = 32
+	}
+	o.MaxTransferCount = min(o.MaxTransferCount, maxPieces)
+	if o.MaxTransferBytes == 0 {
+		o.MaxTransferBytes = 256 << 10
+	}
+	if o.ShortPollingMS == 0 {
+		o.ShortPollingMS = 1000
+	}
+	if o.Properties == nil {
+		o.Properties = func() string { return "" }
+	}
+	if o.Workers == 0 {
+		o.Workers = 4
+	}
+	if o.Now == nil {
+		o.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// API is the handler of all requests to the broker.
+type API struct {
+	opts    Options
+	log     *slog.Logger
+	routes  map[int32]route
+	workers *workers
+	stopped atomic.Bool
+
+	uniqueIDs *message.UniqueIDs
+	added     []byte // properties that every single send gets, but its unique key
+	memory    int64  // bytes of memory that count as page cache for "still in memory"
+
+	expressions filter.Cache
+	sends       sync.Pool // *send
+	pulls       sync.Pool // *pull
+}
+
+// handler answers one request. c is valid until it returns, or, for a slow one, as long as it likes.
+type handler func(a *API, c *remoting.Command, r server.Reply)
+
+type route struct {
+	handle handler
+	slow   bool // runs on a worker, with a copy of the request
+}
+
+// New is an API that answers from now on. Its workers end with Close.
+func New(o Options) *API {
+	o = o.withDefaults()
+	a := &API{opts: o, log: o.Logger, routes: make(map[int32]route), workers: newWorkers(o.Workers)}
+	a.uniqueIDs = message.NewUniqueIDs(o.StoreHost.Addr(), os.Getpid(), uint32(o.Now()), nil)
+	a.added = message.AppendProperty(a.added, message.PropertyRegion, o.Region)
+	if !o.NoTrace {
+		a.added = message.AppendProperty(a.added, message.PropertyTraceOn, "true")
+	} else {
+		a.added = message.AppendProperty(a.added, message.PropertyTraceOn, "false")
+	}
+	a.added = message.AppendProperty(a.added, message.PropertyCluster, o.Cluster)
+	a.memory = physicalMemory() / 100 * 40 // accessMessageInMemoryMaxRatio
+	a.sends.New = func() any { return newSend(a) }
+	a.pulls.New = func() any { return newPull(a) }
+	for _, table := range []map[int32]route{
+		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), adminRoutes(), unbuiltRoutes(),
+	} {
+		for code, r := range table {
+			if _, taken := a.routes[code]; taken {
+				panic("BUG: api: two handlers for " + remoting.CodeName(code))
+			}
+			a.routes[code] = r
+		}
+	}
+	return a
+}
+
+// Handle answers c. It is called on an event loop.
+func (a *API) Handle(c *remoting.Command, r server.Reply) {
+	if a.stopped.Load() {
+		refuse(r, remoting.ServiceNotAvailable, "broker %s is stopping", a.opts.Broker)
+		return
+	}
+	to, ok := a.routes[c.Code]
+	if !ok {
+		refuseUnknown(c, r)
+		return
+	}
+	if !to.slow {
+		to.handle(a, c, r)
+		return
+	}
+	request := clone(c)
+	if !a.workers.do(func() { to.handle(a, request, r) }) {
+		refuse(r, remoting.SystemBusy, "too many requests of this kind wait already (%d): try again later", queuedTasks)
+	}
+}
+
+// Closed forgets a connection.
+func (a *API) Closed(c server.Conn) {
+	a.opts.Clients.Closed(c)
+	a.opts.Parked.Closed(c.ID())
+}
+
+// Stop refuses requests from now on and returns when no worker has one any more. Handlers may be running still; those whose answer
+// would be wrong without a store look for themselves.
+func (a *API) Stop() {
+	a.stopped.Store(true)
+	a.workers.close()
+}

@@ -1,16 +1,46 @@
 // Package consumequeue keeps the queues derived from the log: 20-byte entries, one folder a queue, files written by pwrite and
 // read by pread through a bounded set of descriptors, the newest entries in memory.
+//
+// One goroutine at a time puts entries (recovery, then the dispatcher, also a replica's) and one at a time flushes; any number
+// read. Nothing is mapped, and a queue costs a few hundred bytes until it is used: 50,000 queues are an ordinary store.
+//
+// Positions of a queue, all entry numbers:
+//
+//	First        Min             written            Max
+//	  |           |                 |                |
+//	  v           v                 v                v
+//	  [ records gone | in the files | tail in memory ]
+//
+// Entry n is at byte 20*n of the queue. An entry is visible to readers once Max has passed it, which is stored after the tail
+// holds the entry. The tail is written at 4 KiB and by Flush; entries before written never change once the store has started.
+//
+// Locks, in this order: Table.flushMu (Flush, Cut, Delete, Close), Queue.mu, then one of Table.mu, Table.dirtyMu, the
+// descriptors' lock. No read of a file happens under Queue.mu but those of Put below Max.
 package consumequeue
 
 import (
+	"errors"
+
 	"ringmq/engine/message"
-	"ringmq/engine/segment"
 )
 
+var (
+	// ErrClosed is the error of every change after Close.
+	ErrClosed = errors.New("consumequeue: closed")
+	// ErrDeleted is the error of a change to a queue whose topic has been deleted.
+	ErrDeleted = errors.New("consumequeue: topic deleted")
+	// ErrGap is wrapped when an entry's number is so far beyond Max that filling the gap cannot be meant.
+	ErrGap = errors.New("consumequeue: gap too large")
+)
+
+// ID names a queue.
 type ID struct {
 	Topic   string
 	QueueID int32
 }
+
+// Syncer is the ring batch: write-back started on all, then all flushed.
+type Syncer interface{ SyncFds(fds []int) error }
 
 // Entry points to one record.
 type Entry struct {
@@ -19,42 +49,11 @@ type Entry struct {
 	TagsCode int64
 }
 
-// Queue is one consume queue. One dispatcher puts; any number read.
-type Queue struct {
-	ID ID
-	// Next is the queue offset of the next append, guarded by the put lock of the log.
-	Next message.QueueOffset
-}
+// End is where the entry's record ends.
+func (e Entry) End() message.Offset { return e.Offset + message.Offset(e.Size) }
 
-// Put stores e as entry at. An entry that is already there and equal is skipped; below Max another one replaces it (rebuilding); above Max the gap
-// is filled with fillers and said.
-func (q *Queue) Put(at message.QueueOffset, e Entry) error               { panic("unbuilt") }
-func (q *Queue) Max() message.QueueOffset                                { panic("unbuilt") } // entries that readers may see
-func (q *Queue) Min() message.QueueOffset                                { panic("unbuilt") } // first entry at or above the log's minimum
-func (q *Queue) Read(from message.QueueOffset, dst []Entry) (int, error) { panic("unbuilt") }
-func (q *Queue) LastOffset() message.Offset                              { panic("unbuilt") } // end (offset+size) of the last entry's record, 0 when empty
+// Filler tells whether e only fills a gap and points to no record.
+func (e Entry) Filler() bool { return e == filler }
 
-type Options struct {
-	Dir      string // store/consumequeue
-	FileSize int64  // mappedFileSizeConsumeQueue, a multiple of 20
-	MaxOpen  int    // descriptors kept open
-	Sync     Syncer
-}
-
-// Syncer is the ring batch: write-back started on all, then all flushed.
-type Syncer interface{ SyncFds(fds []int) error }
-
-// Table is all queues of a store.
-type Table struct{}
-
-func Open(o Options) (*Table, error)                             { panic("unbuilt") } // loads and repairs; repairs are logged one line each
-func (t *Table) Find(topic []byte, id int32) *Queue              { panic("unbuilt") } // nil if absent; no allocation
-func (t *Table) Get(id ID) *Queue                                { panic("unbuilt") } // made if absent, in memory until its first entry
-func (t *Table) Range(fn func(*Queue) bool)                      { panic("unbuilt") }
-func (t *Table) SetLogMin(min message.Offset)                    { panic("unbuilt") }
-func (t *Table) Cut(end message.Offset) (dropped int, err error) { panic("unbuilt") } // entries of records at or above end, durably
-func (t *Table) Flush() error                                    { panic("unbuilt") } // everything put so far is durable when it returns nil
-func (t *Table) Delete(topic string) error                       { panic("unbuilt") }
-func (t *Table) Close() error                                    { panic("unbuilt") }
-
-var _ segment.Info
+// valid tells whether e is an entry at all; the first unit of a queue that is not valid is its end.
+func (e Entry) valid() bool { return e.Offset >= 0 && e.Size > 0 }

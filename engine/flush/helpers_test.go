@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,13 @@ func (r *rig) end(want bool) {
 	if err := r.log.Close(); err != nil {
 		r.t.Error(err)
 	}
+}
+
+// told are the positions for the mark and the failures so far.
+func (r *rig) told() ([]message.Offset, []error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.marks), slices.Clone(r.failures)
 }
 
 // placed joins a queue under the put lock.

@@ -150,8 +150,8 @@ func TestFailure(t *testing.T) {
 				t.Fatalf("%v %s: wait got %v", sync, op, cause)
 			}
 			answered(t, "failed", cause, flushed)
-			if len(r.failures) != 1 || r.failures[0] != cause || !r.service.Metrics().Latched.Load() {
-				t.Errorf("%v %s: failures %v", sync, op, r.failures)
+			if _, failures := r.told(); len(failures) != 1 || failures[0] != cause || !r.service.Metrics().Latched.Load() {
+				t.Errorf("%v %s: failures %v", sync, op, failures)
 			}
 			if _, err := r.log.Append(r.record, &r.next, nil); !errors.Is(err, commitlog.ErrLatched) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("%v %s: append: %v", sync, op, err)
@@ -192,12 +192,12 @@ func TestAsyncFlush(t *testing.T) {
 			t.Error("flushed although less than the least pages are waiting")
 		}
 		time.Sleep(200 * time.Millisecond)
-		if r.log.Flushed() != small.End || !slices.Equal(r.marks, []message.Offset{small.End}) {
-			t.Errorf("thorough: flushed %d, marks %v, want %d", r.log.Flushed(), r.marks, small.End)
+		if marks, _ := r.told(); r.log.Flushed() != small.End || !slices.Equal(marks, []message.Offset{small.End}) {
+			t.Errorf("thorough: flushed %d, marks %v, want %d", r.log.Flushed(), marks, small.End)
 		}
 		time.Sleep(time.Minute)
-		if len(r.marks) != 1 {
-			t.Errorf("marks without news: %v", r.marks)
+		if marks, _ := r.told(); len(marks) != 1 {
+			t.Errorf("marks without news: %v", marks)
 		}
 
 		flushed := r.put(&r.service.Flushed, 0)
@@ -287,8 +287,8 @@ func TestMarkWithSyncFlush(t *testing.T) {
 			want = append(want, r.put(&r.service.Flushed, 0).End)
 			time.Sleep(25 * time.Second)
 		}
-		if !slices.Equal(r.marks, want) {
-			t.Errorf("marks %v, want %v", r.marks, want)
+		if marks, _ := r.told(); !slices.Equal(marks, want) {
+			t.Errorf("marks %v, want %v", marks, want)
 		}
 		r.end(true)
 	})

@@ -32,7 +32,8 @@ type stickyError struct{ first atomic.Pointer[error] }
 
 func (s *stickyError) set(err error) {
 	if err != nil && !mutant.NoLatch {
-		s.first.CompareAndSwap(nil, &err)
+		failed := err // a variable of this branch, so that only a failure allocates
+		s.first.CompareAndSwap(nil, &failed)
 	}
 }
 

@@ -53,8 +53,8 @@ var heights = map[string]int{
 	"broker":            9,
 	"broker/api":        8,
 
-	"internal/metrics": 10,
-	"cmd/ringmq":       11,
+	"internal/metrics": 11,
+	"cmd/ringmq":       12,
 	"perf/bare":        0,
 }
 

@@ -79,6 +79,7 @@ var serverKeys = []Key{
 var namesrvKeys = []Key{
 	{Name: "listenPort", Kind: Int, Default: "9876", Min: 1, Max: 65535, Meaning: "port of the name server"},
 	{Name: "bindAddress", Default: "127.0.0.1", Meaning: "address to listen on"},
+	{Name: "kvConfigPath", Meaning: "file of the key-value table; none: it is lost at the end"},
 }
 
 // refusal is a key of RocketMQ whose absence would weaken durability or access: every value but the harmless one stops the start.

@@ -14,6 +14,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"ringmq/internal/mutant"
 )
 
 const (
@@ -133,6 +135,9 @@ func (disk) Mkdir(path string) error               { return os.Mkdir(path, dirMo
 func (disk) Stat(path string) (os.FileInfo, error) { return os.Stat(path) }
 
 func (disk) SyncDir(path string) error {
+	if mutant.NoDirSync {
+		return nil
+	}
 	d, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("durable: sync folder %s: %w", path, err)

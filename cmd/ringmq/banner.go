@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"ringmq/broker"
+	"ringmq/internal/config"
+)
+
+// printBanner says what runs where. Scripts wait for its "boot success" lines, whose words are the original's.
+func printBanner(v *config.Values, b *broker.Broker, names []string, took time.Duration) {
+	recovery := b.Store().Recovery()
+	mode, reason := b.Store().Ring()
+	if reason != "" {
+		mode += " (" + reason + ")"
+	}
+	var phases []string
+	for _, p := range recovery.Phases {
+		phases = append(phases, fmt.Sprintf("%s %s", p.Name, p.Took.Round(100*time.Microsecond)))
+	}
+	stop := "clean"
+	if !recovery.Clean {
+		stop = "unclean"
+	}
+	out := os.Stdout
+	fmt.Fprintf(out, "ringmq %s: %s, id %d, cluster %s\n", version, v.Text("brokerRole"), v.Int("brokerId"), v.Text("brokerClusterName"))
+	fmt.Fprintf(out, "  clients  %s, fast port %d, listening on %s\n", address(v, "brokerIP1", "listenPort"), fastPort(v), v.Text("bindAddress"))
+	fmt.Fprintf(out, "  store    %s, last stop %s, log %d to %d\n", v.Text("storePathRootDir"), stop, b.Store().Positions().Min, b.Store().Positions().End)
+	fmt.Fprintf(out, "  flush    %s, append by %s, %s\n", v.Text("flushDiskType"), v.Text("ringmq.appendPath"), mode)
+	fmt.Fprintf(out, "  start    %s (%s)\n", took.Round(100*time.Microsecond), strings.Join(phases, ", "))
+	if v.Text("bindAddress") != "127.0.0.1" {
+		fmt.Fprintf(out, "  warning  ports %d, %d and the name server's have no access control\n", v.Int("listenPort"), fastPort(v))
+	}
+	if len(v.NameServers()) == 0 {
+		fmt.Fprintf(out, "The Name Server boot success. serializeType=JSON, address %s\n", names[0])
+	}
+	fmt.Fprintf(out, "The broker[%s, %s] boot success. serializeType=JSON and name server is %s\n",
+		v.Text("brokerName"), address(v, "brokerIP1", "listenPort"), strings.Join(names, ";"))
+}

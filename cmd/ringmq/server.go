@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ringmq/broker"
+	"ringmq/internal/config"
+	"ringmq/net/server"
+)
+
+func serverCommand() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "server [-c broker.conf] [-n namesrv:9876] [--set key=value]...",
+		Short: "Run a broker; without a name server named, also an embedded one",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			values, printed, err := f.resolve(config.Server)
+			if err != nil || printed {
+				return err
+			}
+			return runServer(cmd.Context(), values, newLogger())
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVarP(&f.nameServers, "namesrvAddr", "n", "", "name `servers`, host:port separated by ';'")
+	return cmd
+}
+
+// runServer starts every part, waits for the end of ctx and stops them in the opposite order.
+func runServer(ctx context.Context, v *config.Values, logger *slog.Logger) (err error) {
+	begun := time.Now()
+	for _, line := range v.Warnings {
+		logger.Warn(line)
+	}
+	if err := checkPorts(v); err != nil {
+		return usageError{err}
+	}
+	names, stopNames, err := nameServers(v, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopNames()) }()
+
+	b, err := broker.Open(brokerOptions(v, names, logger))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		err = errors.Join(err, b.Close(stopping))
+		logger.Info("stopped")
+	}()
+	if ctx.Err() != nil {
+		return nil // told to stop while the store was recovering
+	}
+	if err := b.Start(); err != nil {
+		return err
+	}
+	defer serveHTTP(v, b, logger)()
+
+	printBanner(v, b, names, time.Since(begun))
+	<-ctx.Done()
+	logger.Info("stopping")
+	return nil
+}
+
+// address joins a setting with a host and one with a port.
+func address(v *config.Values, host, port string) string {
+	return net.JoinHostPort(v.Text(host), v.Text(port))
+}
+
+// fastPort takes everything but pulls; slaves and clients with the VIP channel use it.
+func fastPort(v *config.Values) int64 { return v.Int("listenPort") - 2 }
+
+// checkPorts finds two parts that would take the same port.
+func checkPorts(v *config.Values) error {
+	taken := map[int64]string{v.Int("listenPort"): "listenPort", fastPort(v): "listenPort-2 (the fast port)"}
+	others := []string{"haListenPort"}
+	if len(v.NameServers()) == 0 {
+		others = append(others, "ringmq.namesrvListenPort")
+	}
+	for _, name := range others {
+		if by := taken[v.Int(name)]; by != "" {
+			return fmt.Errorf("config: %s=%d: %s has that port; allowed is another one", name, v.Int(name), by)
+		}
+		taken[v.Int(name)] = name
+	}
+	return nil
+}
+
+func brokerOptions(v *config.Values, names []string, logger *slog.Logger) broker.Options {
+	listen := func(port int64) string {
+		return net.JoinHostPort(v.Text("bindAddress"), strconv.FormatInt(port, 10))
+	}
+	ms := func(name string) time.Duration { return time.Duration(v.Int(name)) * time.Millisecond }
+	return broker.Options{
+		Cluster:     v.Text("brokerClusterName"),
+		Name:        v.Text("brokerName"),
+		ID:          v.Int("brokerId"),
+		Address:     address(v, "brokerIP1", "listenPort"),
+		HAAddress:   address(v, "brokerIP2", "haListenPort"),
+		NameServers: names,
+
+		RegisterPeriod:     ms("registerNameServerPeriod"),
+		RegisterTimeout:    ms("registerBrokerTimeoutMills"),
+		SaveOffsetsEvery:   ms("flushConsumerOffsetInterval"),
+		Permission:         int32(v.Int("brokerPermission")),
+		NoAutoCreateTopic:  !v.Bool("autoCreateTopicEnable"),
+		NoAutoCreateGroup:  !v.Bool("autoCreateSubscriptionGroup"),
+		DefaultTopicQueues: int32(v.Int("defaultTopicQueueNums")),
+		NoClusterTopic:     !v.Bool("clusterTopicEnable"),
+		NoBrokerTopic:      !v.Bool("brokerTopicEnable"),
+		NoNotify:           !v.Bool("notifyConsumerIdsChangedEnable"),
+		Region:             v.Text("regionId"),
+		NoTrace:            !v.Bool("traceOn"),
+		NoLongPolling:      !v.Bool("longPollingEnable"),
+		ShortPolling:       ms("shortPollingTimeMills"),
+		NoLitePull:         !v.Bool("litePullMessageEnable"),
+		MaxTransferCount:   int(v.Int("maxTransferCountOnMessageInMemory")),
+		MaxTransferBytes:   int(v.Int("maxTransferBytesOnMessageInMemory")),
+		FastPort:           uint16(fastPort(v)),
+		Version:            "ringmq " + version,
+		Properties:         func() string { return properties(v) },
+		Logger:             logger.With("part", "broker"),
+		Engine:             storeOptions(v, logger),
+		Server: server.Options{
+			Addresses:     []string{listen(v.Int("listenPort")), listen(fastPort(v))},
+			Loops:         int(v.Int("ringmq.eventLoops")),
+			IdleTimeout:   time.Duration(v.Int("serverChannelMaxIdleTimeSeconds")) * time.Second,
+			OutboundLimit: int(v.Int("ringmq.outboundLimit")),
+			MemoryLimit:   v.Int("ringmq.memoryLimit"),
+			Logger:        logger.With("part", "server"),
+		},
+	}
+}
+
+// properties are the effective settings as GET_BROKER_CONFIG answers them.
+func properties(v *config.Values) string {
+	var b strings.Builder
+	for _, value := range v.All() {
+		fmt.Fprintf(&b, "%s=%s\n", value.Key.Name, value.Text)
+	}
+	return b.String()
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"log/slog"
+
+	"ringmq/engine"
+	"ringmq/engine/flush"
+	"ringmq/internal/config"
+)
+
+// storeOptions are the settings that the store acts on.
+func storeOptions(v *config.Values, logger *slog.Logger) engine.Options {
+	flushes := flush.Settings{
+		FlushIntervalMS:         v.Int("flushIntervalCommitLog"),
+		FlushLeastPages:         int(v.Int("flushCommitLogLeastPages")),
+		FlushThoroughIntervalMS: v.Int("flushCommitLogThoroughInterval"),
+		FlushTimed:              v.Bool("flushCommitLogTimed"),
+		GroupCommitIntervalMS:   v.Int("ringmq.groupCommitInterval"),
+		SyncFlushTimeoutMS:      v.Int("syncFlushTimeout"),
+	}
+	queueFlushes := engine.QueueFlushSettings{
+		IntervalMS:         v.Int("flushIntervalConsumeQueue"),
+		ThoroughIntervalMS: v.Int("flushConsumeQueueThoroughInterval"),
+		LeastPages:         int(v.Int("flushConsumeQueueLeastPages")),
+	}
+	return engine.Options{
+		Dir:              v.Text("storePathRootDir"),
+		LogDir:           v.Text("storePathCommitLog"),
+		SegmentSize:      v.Int("mappedFileSizeCommitLog"),
+		QueueFileSize:    v.Int("mappedFileSizeConsumeQueue"),
+		MaxMessageSize:   int(v.Int("maxMessageSize")),
+		SyncFlush:        v.Text("flushDiskType") == "SYNC_FLUSH",
+		MappedAppend:     v.Text("ringmq.appendPath") == "mmap",
+		PoolSize:         v.Int("ringmq.poolSize"),
+		ZeroAhead:        v.Bool("ringmq.zeroSegments"),
+		Ring:             v.Text("ringmq.uring") == "auto",
+		AllowPending:     v.Bool("ringmq.allowPending"),
+		DelayLevels:      v.Text("messageDelayLevel"),
+		DiskWarningRatio: float64(v.Int("diskSpaceWarningLevelRatio")) / 100,
+		Flush:            func() flush.Settings { return flushes },
+		QueueFlush:       func() engine.QueueFlushSettings { return queueFlushes },
+		Logger:           logger.With("part", "store"),
+	}
+}

@@ -1,0 +1,59 @@
+package metrics
+
+import (
+	"errors"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"ringmq/engine"
+)
+
+type fakeStore struct{ latched error }
+
+func (f *fakeStore) Positions() engine.Positions {
+	return engine.Positions{End: 300, Committed: 250, Flushed: 200, Readable: 250, Dispatched: 240}
+}
+func (f *fakeStore) Latched() error         { return f.latched }
+func (f *fakeStore) Ring() (string, string) { return "ring", "" }
+
+func get(t *testing.T, store Store, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	Handler(store).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, string(body)
+}
+
+func TestMetricsShowPositions(t *testing.T) {
+	code, body := get(t, &fakeStore{}, "/metrics")
+	if code != 200 {
+		t.Fatal(code, body)
+	}
+	for _, line := range []string{
+		`ringmq_log_position_bytes{position="end"} 300`, `rocketmq_storage_flush_behind_bytes 100`,
+		`rocketmq_storage_dispatch_behind_bytes 10`, `ringmq_latched 0`, `ringmq_uring 1`,
+	} {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("no line %q", line)
+		}
+	}
+}
+
+func TestHealthNamesTheLatch(t *testing.T) {
+	store := &fakeStore{}
+	if code, _ := get(t, store, "/healthz"); code != 200 {
+		t.Error(code)
+	}
+	store.latched = errors.New("flush of 00000000000000000000 failed")
+	if code, body := get(t, store, "/healthz"); code != 503 || !strings.Contains(body, "00000000000000000000") {
+		t.Error(code, body)
+	}
+	if _, body := get(t, store, "/metrics"); !strings.Contains(body, "ringmq_latched 1\n") {
+		t.Error("metric does not show the latch")
+	}
+}

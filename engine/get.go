@@ -14,9 +14,6 @@ const (
 	entriesPerRead = 64
 	scanEntries    = 1024
 
-	// fillerSize marks an entry that stands for no message: numbers below the first message of a rebuilt queue.
-	fillerSize = 1<<31 - 1
-
 	// recentBytes before the end of the log are taken to be in memory, without asking.
 	recentBytes = 256 << 20
 )
@@ -149,7 +146,7 @@ func (g *gathering) collect(from message.QueueOffset) {
 
 // take adds the record of one entry, or passes over it; false when the result is full and the entry has to wait.
 func (g *gathering) take(entry consumequeue.Entry) bool {
-	if entry.Size == fillerSize && entry.Offset == 0 {
+	if entry.Filler() {
 		return true
 	}
 	if g.filter != nil && !g.filter.Match(entry.TagsCode) {
@@ -162,7 +159,7 @@ func (g *gathering) take(entry consumequeue.Entry) bool {
 		g.gone = true
 		return true
 	}
-	if !g.extend(entry) && !g.open(entry) {
+	if g.store.knownDamaged(entry) || !g.extend(entry) && !g.open(entry) {
 		g.store.damaged(g.queue, g.res.Next, entry)
 		return true
 	}
@@ -183,7 +180,7 @@ func (g *gathering) extend(entry consumequeue.Entry) bool {
 // open begins a new view with the record: it reaches as far as following records may be taken from it.
 func (g *gathering) open(entry consumequeue.Entry) bool {
 	readable := g.store.readable()
-	if entry.Size <= 0 || entry.Offset+message.Offset(entry.Size) > readable {
+	if entry.Size <= 0 || entry.End() > readable {
 		return false
 	}
 	n := min(max(int(entry.Size), g.maxBytes-g.res.Bytes), int(readable-entry.Offset))
@@ -216,6 +213,16 @@ func (g *gathering) endRun() {
 func whole(b []byte, entry consumequeue.Entry) bool {
 	size, ok := message.Peek(b, entry.Offset)
 	return ok && size == int(entry.Size)
+}
+
+// knownDamaged: recovery found that no whole record stands there, whatever its head looks like.
+func (s *Store) knownDamaged(entry consumequeue.Entry) bool {
+	for _, d := range s.recovery.Damaged {
+		if entry.Offset < d.To && entry.End() > d.From {
+			return true
+		}
+	}
+	return false
 }
 
 // damaged tells of an entry that was passed over, at most once a second: a consumer comes by again and again.

@@ -31,42 +31,40 @@ func (s *Store) StoreTime(topic []byte, queueID int32, at message.QueueOffset) (
 	if q == nil {
 		return 0, false
 	}
-	return s.storeTime(q, at)
-}
-
-// firstFrom searches the queue by halves: store times rise with the log. A number without a readable record says nothing, so the next
-// one that has a record is asked in its place.
-func (s *Store) firstFrom(q *consumequeue.Queue, timeMS int64) message.QueueOffset {
-	low, high := q.Min(), q.Max()
-	for low < high {
-		middle := low + (high-low)/2
-		probe := middle
-		stored, ok := s.storeTime(q, probe)
-		for !ok && probe+1 < high {
-			probe++
-			stored, ok = s.storeTime(q, probe)
-		}
-		if !ok || stored >= timeMS {
-			high = middle
-		} else {
-			low = probe + 1
-		}
-	}
-	return low
-}
-
-func (s *Store) storeTime(q *consumequeue.Queue, at message.QueueOffset) (int64, bool) {
 	s.life.RLock()
 	defer s.life.RUnlock()
-	if s.closed || at < q.Min() || at >= q.Max() {
-		return 0, false
-	}
 	var entry [1]consumequeue.Entry
-	if n, err := q.Read(at, entry[:]); err != nil || n == 0 {
+	if s.closed || at < q.Min() {
 		return 0, false
 	}
-	e := entry[0]
-	if e.Size <= 0 || e.Offset < s.log.Min() || e.Offset+message.Offset(e.Size) > s.readable() {
+	if n, err := q.Read(at, entry[:]); err != nil || n == 0 || entry[0].Filler() {
+		return 0, false
+	}
+	return s.storeTime(entry[0])
+}
+
+// firstFrom searches by halves, for store times rise with the log. A record that cannot be read counts as stored earlier: a consumer
+// that begins there would pass over it.
+func (s *Store) firstFrom(q *consumequeue.Queue, timeMS int64) message.QueueOffset {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	if s.closed {
+		return q.Min()
+	}
+	at, err := q.Search(func(e consumequeue.Entry) bool {
+		stored, ok := s.storeTime(e)
+		return !ok || stored < timeMS
+	})
+	if err != nil {
+		s.options.Logger.Error("a consume queue cannot be searched", "topic", q.ID.Topic, "queue", q.ID.QueueID, "error", err)
+		return q.Min()
+	}
+	return at
+}
+
+// storeTime reads the head of a record.
+func (s *Store) storeTime(e consumequeue.Entry) (int64, bool) {
+	if e.Size <= 0 || e.Offset < s.log.Min() || e.End() > s.readable() {
 		return 0, false
 	}
 	view, ok := s.log.View(e.Offset, int(e.Size))

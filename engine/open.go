@@ -41,6 +41,7 @@ type Store struct {
 	life   sync.RWMutex
 	closed bool // guarded by life
 
+	mark       checkpoint.Mark // of Open: Last is -1 when there is none that can be believed
 	recovery   Recovery
 	metrics    Metrics
 	damageTold atomic.Int64 // ns: when damage was last told
@@ -188,7 +189,7 @@ func (s *Store) start() error {
 		Failed:   s.failed,
 	})
 	s.dispatcher = dispatch.New(dispatch.Options{
-		Log: s.log, SegmentSize: o.SegmentSize, Entries: &dispatch.Entries{Queues: s.queues, Delays: s.delays},
+		Log: s.log, SegmentSize: o.SegmentSize, Entries: &dispatch.Entries{Queues: s.queues, Delays: s.delays, Logger: o.Logger},
 		Readable: s.readable, Arrivals: o.Arrivals, Failed: s.log.Latch, Logger: o.Logger,
 	})
 	previous, err := checkpoint.Load(s.paths.checkpoint)

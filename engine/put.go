@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"ringmq/engine/commitlog"
@@ -11,6 +12,9 @@ import (
 	"ringmq/engine/flush"
 	"ringmq/engine/message"
 )
+
+// maxTopic is the longest name of a folder.
+const maxTopic = 255
 
 // keepRecords is how large an encoding buffer stays with a request that is used again.
 const keepRecords = 256 << 10
@@ -227,6 +231,9 @@ func (s *Store) encode(p *PutRequest) error {
 	if p.Message.QueueID < 0 {
 		return fmt.Errorf("engine: queue id is %d, must not be negative", p.Message.QueueID)
 	}
+	if err := checkTopic(p.Message.Topic); err != nil {
+		return err
+	}
 	if p.Batch == nil {
 		return s.encodeOne(p, &p.Message)
 	}
@@ -244,6 +251,17 @@ func (s *Store) encode(p *PutRequest) error {
 		}
 	}
 	p.result.Offsets = slices.Grow(p.result.Offsets[:0], len(p.Batch))
+	return nil
+}
+
+// checkTopic keeps out names that cannot be a folder's, for a queue has one. What else a topic must be is the broker's rule.
+func checkTopic(topic string) error {
+	if len(topic) == 0 || len(topic) > maxTopic {
+		return fmt.Errorf("engine: topic has %d bytes, allowed are 1 to %d", len(topic), maxTopic)
+	}
+	if topic == "." || topic == ".." || strings.ContainsAny(topic, "/\x00") {
+		return fmt.Errorf("engine: topic %q cannot name a folder", topic)
+	}
 	return nil
 }
 

@@ -65,8 +65,14 @@ func (s *Store) logStorage() (segment.Storage, error) {
 }
 
 func (s *Store) loadQueues() (err error) {
+	s.loadMark()
+	known := make(map[consumequeue.ID]message.QueueOffset, len(s.mark.Queues))
+	for _, q := range s.mark.Queues {
+		known[consumequeue.ID{Topic: q.Topic, QueueID: q.QueueID}] = q.Max
+	}
 	s.queues, err = consumequeue.Open(consumequeue.Options{
-		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: s.ring,
+		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: s.ring, Logger: s.options.Logger,
+		Known: func(id consumequeue.ID) message.QueueOffset { return known[id] },
 	})
 	return err
 }
@@ -114,35 +120,39 @@ func (s *Store) recover() error {
 
 // plan decides from the mark where to begin. last is the last record that is known to stand before that place.
 func (s *Store) plan() (walk, dispatch.Position) {
-	none := dispatch.Position{Last: -1}
-	mark, ok, err := checkpoint.LoadMark(s.paths.mark)
-	switch {
-	case err != nil:
-		s.options.Logger.Warn("the mark is not usable", "error", err)
-	case !ok:
-	case mark.Last < 0:
-		ok = false // it was made before there was any record: it knows nothing
-	default:
-		if err := s.stands(&mark); err != nil {
-			s.options.Logger.Warn("the mark is of another log", "error", err)
-			ok = false
-		}
-	}
-	if !ok {
-		w := walk{from: s.log.Min(), boundary: s.log.LastUsed()}
+	mark := &s.mark
+	if mark.Last < 0 {
 		s.recovery.FirstOpening = true
 		if s.log.Segments().First() != nil {
 			s.options.Logger.Info("no valid mark, so this is as a first opening: every record is checked, which the next start will not have to do")
 		}
-		return w, none
+		return walk{from: s.log.Min(), boundary: s.log.LastUsed()}, dispatch.Position{Last: -1}
 	}
 	w := walk{from: max(mark.Dispatched, s.log.Min()), boundary: mark.Flushed, known: mark.Flushed}
 	if mark.Clean {
 		// Nothing of ours stands behind a clean mark. If something does, another broker wrote it, and its last segment is where it may be torn.
 		w.boundary = max(w.boundary, s.log.LastUsed())
 	}
-	w.from = s.completeUpTo(&mark, w.from)
+	w.from = s.completeUpTo(mark, w.from)
 	return w, dispatch.Position{Last: mark.Last, LastStoreTimeMS: mark.LastStoreTimeMS}
+}
+
+// loadMark reads the mark and keeps it if it is of this log. One that was made before there was any record knows nothing.
+func (s *Store) loadMark() {
+	mark, ok, err := checkpoint.LoadMark(s.paths.mark)
+	if ok && mark.Last >= 0 {
+		err = s.stands(&mark)
+	}
+	if err != nil {
+		s.options.Logger.Warn("the mark is not usable", "error", err)
+	}
+	if !ok || err != nil {
+		mark = checkpoint.Mark{Last: -1}
+	}
+	if mark.Last < 0 {
+		mark.Queues = nil
+	}
+	s.mark = mark
 }
 
 // stands says why the record that the mark names is not in the log.
@@ -173,9 +183,9 @@ func (s *Store) completeUpTo(mark *checkpoint.Mark, from message.Offset) message
 		q := s.queues.Find([]byte(had.Topic), had.QueueID)
 		complete := from
 		switch {
-		case q == nil || q.Max() == q.Min():
+		case q == nil || q.Max() == q.First():
 			complete = s.log.Min()
-		case q.Min() > had.Min && !s.startsBelowMin(q):
+		case q.First() > had.Min && !s.startsBelowMin(q):
 			complete = s.log.Min()
 		case q.Max() < had.Max:
 			complete = max(q.LastOffset(), s.log.Min())
@@ -192,13 +202,13 @@ func (s *Store) completeUpTo(mark *checkpoint.Mark, from message.Offset) message
 // startsBelowMin: the queue's first entry is of a record that retention has removed, so every entry before it is, too.
 func (s *Store) startsBelowMin(q *consumequeue.Queue) bool {
 	var first [1]consumequeue.Entry
-	n, err := q.Read(q.Min(), first[:])
+	n, err := q.Read(q.First(), first[:])
 	return err == nil && n == 1 && first[0].Offset < s.log.Min()
 }
 
 // walk checks and dispatches from w.from to the end of the log.
 func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
-	entries := &dispatch.Entries{Queues: s.queues, Delays: s.delays, Taken: s.taken}
+	entries := &dispatch.Entries{Queues: s.queues, Delays: s.delays, Logger: s.options.Logger, Taken: s.taken}
 	progress := s.progress(w.from)
 	defer progress.stop()
 	each := func(r *message.Record) error {
@@ -230,7 +240,7 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 // taken decides between two records that claim one number of a queue: the entry that is there stays when it points to a whole record
 // which bears the number, for that is the message consumers have seen.
 func (s *Store) taken(q *consumequeue.Queue, r *message.Record, there, made consumequeue.Entry) bool {
-	if there.Offset == made.Offset || there.Size <= 0 || there.Size == fillerSize {
+	if there.Offset == made.Offset || there.Size <= 0 || there.Filler() {
 		return false
 	}
 	view, ok := s.log.Segments().View(int64(there.Offset), int(there.Size))

@@ -1,7 +1,10 @@
 package dispatch
 
 import (
+	"errors"
+	"log/slog"
 	"strconv"
+	"syscall"
 
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/message"
@@ -15,6 +18,7 @@ const scheduleTopic = "SCHEDULE_TOPIC_XXXX"
 type Entries struct {
 	Queues *consumequeue.Table
 	Delays Delays
+	Logger *slog.Logger
 
 	// Taken decides, when it is set, whether an entry that is already there under r's number and is another than made stays. It is
 	// set while recovering only: two records may claim one number in a log that a broker wrote after it had lost entries.
@@ -22,7 +26,8 @@ type Entries struct {
 }
 
 // Put puts the entry of r into its queue, which is made if need be. The queue is nil when the record has no place in one: half
-// messages that were prepared the old way, and rollbacks. No allocation but for a new queue.
+// messages that were prepared the old way, rollbacks, and records whose fields no queue can be made of. An error is one of the disk and
+// may pass. No allocation but for a new queue.
 func (x *Entries) Put(r *message.Record) (*consumequeue.Queue, consumequeue.Entry, error) {
 	if !message.InQueue(r.SysFlag) {
 		return nil, consumequeue.Entry{}, nil
@@ -38,7 +43,22 @@ func (x *Entries) Put(r *message.Record) (*consumequeue.Queue, consumequeue.Entr
 			return q, there[0], nil
 		}
 	}
-	return q, made, q.Put(r.QueueOffset, made)
+	if err := q.Put(r.QueueOffset, made); err != nil {
+		return x.failed(q, r, made, err)
+	}
+	return q, made, nil
+}
+
+// failed passes on an error of the disk, after which the same Put can be tried again. Any other will stay: no checksum covers the fields
+// that an entry's place comes from. The record is left in the log then, without an entry.
+func (x *Entries) failed(q *consumequeue.Queue, r *message.Record, made consumequeue.Entry, err error) (*consumequeue.Queue, consumequeue.Entry, error) {
+	var errno syscall.Errno
+	if errors.As(err, &errno) || errors.Is(err, consumequeue.ErrClosed) {
+		return q, made, err
+	}
+	x.Logger.Error("a record gets no entry in its queue", "topic", q.ID.Topic, "queue", q.ID.QueueID, "number", r.QueueOffset,
+		"offset", r.Offset, "error", err)
+	return nil, made, nil
 }
 
 func (x *Entries) tagsCode(r *message.Record) int64 {

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -177,9 +176,6 @@ func (k *Keeper) round() error {
 
 // keep flushes the queues and then saves the mark (now and then, or always when thorough) and the checkpoint (thorough only).
 func (k *Keeper) keep(thorough, clean bool) error {
-	if k.queuesFailed != nil {
-		return fmt.Errorf("dispatch: an earlier flush of the queues failed: %w", k.queuesFailed)
-	}
 	// Everything below is read before the flush, the position first: entries put meanwhile may be flushed too, but are not claimed.
 	position := k.o.Position()
 	flushed := k.o.Log.Flushed()
@@ -190,8 +186,7 @@ func (k *Keeper) keep(thorough, clean bool) error {
 		queues = k.queueMarks()
 	}
 	if err := k.o.Queues.Flush(); err != nil {
-		k.queuesFailed = err
-		return err
+		return err // of a sync: the queues will not be claimed to be durable any more in this run
 	}
 	k.entries = position.Entries
 	if !due {
@@ -260,7 +255,7 @@ func (k *Keeper) saveCheckpoint() error {
 func (k *Keeper) queueMarks() []checkpoint.QueueMark {
 	marks := make([]checkpoint.QueueMark, 0, len(k.mark.Queues)+1)
 	k.o.Queues.Range(func(q *consumequeue.Queue) bool {
-		if first, end := q.Min(), q.Max(); end > first {
+		if first, end := q.First(), q.Max(); end > first {
 			marks = append(marks, checkpoint.QueueMark{Topic: q.ID.Topic, QueueID: q.ID.QueueID, Min: first, Max: end})
 		}
 		return true

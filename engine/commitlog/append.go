@@ -33,8 +33,10 @@ func (l *Log) Append(recs []byte, next *message.QueueOffset, p Placer) (Appended
 		return Appended{}, err
 	}
 	checkSizes(recs)
+	// Read before the lock, for it takes as long as the rest: whoever was overtaken gets the time of the one before.
+	now := l.options.Now()
 	l.mu.Lock()
-	a, err := l.appendLocked(recs, next, p)
+	a, err := l.appendLocked(recs, next, now, p)
 	l.mu.Unlock()
 	if err == ErrBusy {
 		l.metrics.Busy.Add(1)
@@ -42,7 +44,7 @@ func (l *Log) Append(recs []byte, next *message.QueueOffset, p Placer) (Appended
 	return a, err
 }
 
-func (l *Log) appendLocked(recs []byte, next *message.QueueOffset, p Placer) (Appended, error) {
+func (l *Log) appendLocked(recs []byte, next *message.QueueOffset, nowMS int64, p Placer) (Appended, error) {
 	if err := l.refusalLocked(); err != nil {
 		return Appended{}, err
 	}
@@ -58,7 +60,7 @@ func (l *Log) appendLocked(recs []byte, next *message.QueueOffset, p Placer) (Ap
 		return Appended{}, ErrBusy
 	}
 	failpoint.Hit(failpoint.BeforeStamp)
-	l.storeTimeMS = max(l.storeTimeMS, l.options.Now())
+	l.storeTimeMS = max(l.storeTimeMS, nowMS)
 	a := Appended{Start: message.Offset(start), End: message.Offset(end), StoreTimeMS: l.storeTimeMS}
 	a.QueueOffset = stamp(recs, a.Start, next, a.StoreTimeMS)
 	l.putLocked(start, recs)

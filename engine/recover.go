@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -259,9 +260,12 @@ func (s *Store) taken(q *consumequeue.Queue, r *message.Record, there, made cons
 
 // cut keeps aside and erases what stands behind the end, in the log and in the queues.
 func (s *Store) cut(end message.Offset) error {
-	saved, err := s.log.Cut(end, s.paths.cut)
-	if err != nil {
-		return err
+	saved := int64(0)
+	if !s.nothingBehind(end) {
+		var err error
+		if saved, err = s.log.Cut(end, s.paths.cut); err != nil {
+			return err
+		}
 	}
 	if saved > 0 {
 		s.options.Logger.Warn("the torn end of the commit log was cut and kept aside", "end", end, "bytes", saved, "folder", s.paths.cut)
@@ -275,6 +279,26 @@ func (s *Store) cut(end message.Offset) error {
 	}
 	s.recovery.CutBytes, s.recovery.Dropped = saved, dropped
 	return nil
+}
+
+// nothingBehind: a clean stop of ours left only zeros behind the end, so that gigabytes of them need not be read again. Another broker that
+// came after it began to write right there, or in a segment ahead.
+func (s *Store) nothingBehind(end message.Offset) bool {
+	if !s.recovery.Clean || !s.mark.Clean || end != s.mark.Flushed {
+		return false
+	}
+	var zeros [4 * kib]byte
+	for _, f := range s.log.Segments().Files() {
+		from := max(int64(end), f.Base()) - f.Base()
+		if from >= f.Size() {
+			continue
+		}
+		head := f.Bytes()[from:min(from+int64(len(zeros)), f.Size())]
+		if !bytes.Equal(head, zeros[:len(head)]) {
+			return false
+		}
+	}
+	return true
 }
 
 // reporter tells each second how far a long walk has come.

@@ -121,7 +121,13 @@ func usedUpTo(f *segment.File, from int64) (at int64, err error) {
 	defer advise(f, normal)
 	defer forget(f, from)
 	defer guardFaults(f, &err)()
-	return from + int64(lastNonZero(f.Bytes()[from-f.Base():])) + 1, nil
+	last := from
+	for data, hole := range written(f, from-f.Base()) {
+		if i := lastNonZero(f.Bytes()[data:hole]); i >= 0 {
+			last = f.Base() + data + int64(i) + 1
+		}
+	}
+	return last, nil
 }
 
 // save makes a durable copy of [from, to) at path.

@@ -2,6 +2,8 @@ package commitlog
 
 import (
 	"bytes"
+	"errors"
+	"iter"
 	"os"
 	"runtime/debug"
 
@@ -34,6 +36,39 @@ func forget(f *segment.File, at int64) {
 		_ = unix.Madvise(f.Bytes()[from:], unix.MADV_DONTNEED)
 		_ = unix.Fadvise(f.Fd(), from, 0, unix.FADV_DONTNEED)
 	}
+}
+
+// written yields the stretches of f from off on that may hold something else than zeros. A gigabyte that was only allocated is
+// one step for the file system, and a second of reading for us. Where it cannot tell, everything is one stretch.
+func written(f *segment.File, off int64) iter.Seq2[int64, int64] {
+	return func(yield func(data, hole int64) bool) {
+		for off < f.Size() {
+			data, err := seek(f, off, unix.SEEK_DATA)
+			if errors.Is(err, unix.ENXIO) {
+				// A hole up to the end, which is touched all the same: the file may have become shorter.
+				yield(f.Size()-1, f.Size())
+				return
+			}
+			hole := f.Size()
+			if err == nil {
+				hole, err = seek(f, data, unix.SEEK_HOLE)
+			}
+			if err != nil {
+				data, hole = off, f.Size()
+			}
+			if !yield(data, min(hole, f.Size())) {
+				return
+			}
+			off = hole
+		}
+	}
+}
+
+func seek(f *segment.File, off int64, whence int) (int64, error) {
+	if f.Fd() < 0 {
+		return 0, unix.ENOTSUP
+	}
+	return unix.Seek(f.Fd(), off, whence)
 }
 
 // guardFaults makes a page of f that the device cannot read an error instead of the end of the process. It is deferred as

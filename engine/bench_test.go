@@ -1,0 +1,140 @@
+package engine_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ringmq/engine"
+)
+
+// benchOptions are those of a real store, but with segments of 64 MiB so that a short run rolls.
+func benchOptions(dir string) engine.Options {
+	return engine.Options{Dir: dir, SegmentSize: 64 << 20, PoolSize: 64 << 20, Ring: true, DiskWarningRatio: 1}
+}
+
+// BenchmarkPut is one store with producers that each wait for their answer before they put again.
+func BenchmarkPut(b *testing.B) {
+	for _, syncFlush := range []bool{false, true} {
+		for _, producers := range []int{1, 64, 256} {
+			b.Run(fmt.Sprintf("size=1KiB/sync=%v/producers=%d", syncFlush, producers), func(b *testing.B) {
+				o := benchOptions(b.TempDir())
+				o.SyncFlush = syncFlush
+				s := open(b, o)
+				benchPuts(b, s, producers)
+			})
+		}
+	}
+}
+
+// looper is a producer: it puts again when it has been answered, in the one goroutine that all share, as on an event loop.
+type looper struct {
+	request engine.PutRequest
+	answers chan *looper
+}
+
+func (l *looper) PutDone(_ *engine.PutRequest, r *engine.PutResult) {
+	if r.Status != engine.PutOK {
+		panic(r.Err)
+	}
+	l.answers <- l
+}
+
+func benchPuts(b *testing.B, s *engine.Store, producers int) {
+	b.ReportAllocs()
+	b.SetBytes(1 << 10)
+	answers := make(chan *looper, producers)
+	body := strings.Repeat("x", 1024-115)
+	for i := range producers {
+		l := &looper{answers: answers}
+		l.request.Message = text("BenchTopic", int32(i%8), body, "TAGS\x01a\x02")
+		l.request.Done = l
+		answers <- l
+	}
+	b.ResetTimer()
+	for range b.N {
+		l := <-answers
+		s.Put(&l.request)
+	}
+	for range producers {
+		<-answers
+	}
+	b.StopTimer()
+	settle(b, s)
+}
+
+// BenchmarkGet reads 32 neighbouring messages of 1 KiB.
+func BenchmarkGet(b *testing.B) {
+	s := open(b, benchOptions(b.TempDir()))
+	fill(b, s, 1000, 1)
+	var res engine.GetResult
+	b.ReportAllocs()
+	b.SetBytes(32 << 10)
+	for b.Loop() {
+		s.Get([]byte(testTopic), 0, 100, 32, 1<<20, nil, &res)
+		if res.Count != 32 || len(res.Views) != 1 {
+			b.Fatalf("%d records in %d views", res.Count, len(res.Views))
+		}
+		res.Release()
+	}
+}
+
+// fill puts n messages of 1 KiB, over so many queues.
+func fill(b testing.TB, s *engine.Store, n, queues int) {
+	const window = 256
+	calls := make(chan *call, window)
+	for range window {
+		c := newCall()
+		c.done <- engine.PutResult{}
+		calls <- c
+	}
+	body := strings.Repeat("x", 1024-107)
+	for i := range n {
+		c := <-calls
+		if r := c.wait(b); r.Status != engine.PutOK {
+			b.Fatal(r.Err)
+		}
+		c.request.Message = text(testTopic, int32(i%queues), body, "TAGS\x01a\x02")
+		s.Put(&c.request)
+		calls <- c
+	}
+	for range window {
+		(<-calls).wait(b)
+	}
+	settle(b, s)
+}
+
+// BenchmarkOpen is a start after a kill that left no mark: every record is checked and dispatched. RINGMQ_OPEN_MIB sets the size of the
+// log, 16 if not set.
+func BenchmarkOpen(b *testing.B) {
+	mibs, _ := strconv.Atoi(os.Getenv("RINGMQ_OPEN_MIB"))
+	if mibs == 0 {
+		mibs = 16
+	}
+	o := benchOptions(b.TempDir())
+	o.SegmentSize = 1 << 30
+	s := open(b, o)
+	fill(b, s, mibs<<10, 8)
+	closeStore(b, s)
+	for _, mark := range []string{"none", "last"} {
+		b.Run(fmt.Sprintf("MiB=%d/mark=%s", mibs, mark), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				if mark == "none" {
+					remove(b, o.Dir+"/ringmq/mark")
+				}
+				writeFile(b, o.Dir+"/abort", nil)
+				b.StartTimer()
+				s, err := engine.Open(o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				closeStore(b, s)
+				b.StartTimer()
+			}
+		})
+	}
+}

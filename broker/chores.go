@@ -53,7 +53,7 @@ func (c *chores) run() {
 			// Topics and groups as well: a save that failed is tried again.
 			c.try("settings", b.topics.Save, b.groups.Save, b.offsets.Save)
 		case <-scan.C:
-			b.clients.Expire()
+			b.api.Expire()
 		case <-sample.C:
 			b.sampler.Sample()
 		case <-c.quit:

@@ -15,6 +15,7 @@ import (
 	"ringmq/broker/client"
 	"ringmq/broker/filter"
 	"ringmq/broker/group"
+	"ringmq/broker/lock"
 	"ringmq/broker/longpoll"
 	"ringmq/broker/offset"
 	"ringmq/broker/topic"
@@ -131,6 +132,7 @@ type API struct {
 	routes  map[int32]route
 	workers *workers
 	stopped atomic.Bool
+	locks   *lock.Table
 
 	uniqueIDs *message.UniqueIDs
 	added     []byte // properties that every single send gets, but its unique key
@@ -152,7 +154,7 @@ type route struct {
 // New is an API that answers from now on. Its workers end with Close.
 func New(o Options) *API {
 	o = o.withDefaults()
-	a := &API{opts: o, log: o.Logger, routes: make(map[int32]route), workers: newWorkers(o.Workers)}
+	a := &API{opts: o, log: o.Logger, routes: make(map[int32]route), workers: newWorkers(o.Workers), locks: lock.New(o.Now)}
 	a.uniqueIDs = message.NewUniqueIDs(o.StoreHost.Addr(), os.Getpid(), uint32(o.Now()), nil)
 	a.added = message.AppendProperty(a.added, message.PropertyRegion, o.Region)
 	if !o.NoTrace {
@@ -165,7 +167,7 @@ func New(o Options) *API {
 	a.sends.New = func() any { return newSend(a) }
 	a.pulls.New = func() any { return newPull(a) }
 	for _, table := range []map[int32]route{
-		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), adminRoutes(), unbuiltRoutes(),
+		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), lockRoutes(), adminRoutes(), unbuiltRoutes(),
 	} {
 		for code, r := range table {
 			if _, taken := a.routes[code]; taken {

@@ -79,34 +79,31 @@ func open(t *testing.T, path string) (*File, table, []string) {
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for name, content := range damages() {
-		for backupName, backup := range damages() {
-			backups := map[string][]byte{"good": []byte(older), backupName: backup}
-			for backupName, backup := range backups {
-				dir := t.TempDir()
-				path := filepath.Join(dir, "consumerOffset.json")
-				put(t, path, content)
-				put(t, path+".bak", backup)
-				f, v, lines := open(t, path)
-				what := name + " with " + backupName + " backup"
-				wantOffset, wantLines := int64(0), 1
-				if backupName == "good" {
-					wantOffset = 5
-				} else if content == nil && backup == nil {
-					wantLines = 0
-				}
-				if got := v.Offsets["T@G"][0]; got != wantOffset || len(lines) != wantLines {
-					t.Errorf("%s: offset %d, want %d; %d lines, want %d: %q", what, got, wantOffset, len(lines), wantLines, lines)
-				}
-				checkKept(t, what, dir, content, backup, backupName == "good")
+		for backupName, backup := range map[string][]byte{"good": []byte(older), "alike": content, "no": nil} {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "consumerOffset.json")
+			put(t, path, content)
+			put(t, path+".bak", backup)
+			f, v, lines := open(t, path)
+			what := name + " with " + backupName + " backup"
+			wantOffset, wantLines := int64(0), 1
+			if backupName == "good" {
+				wantOffset = 5
+			} else if content == nil && backup == nil {
+				wantLines = 0
+			}
+			if got := v.Offsets["T@G"][0]; got != wantOffset || len(lines) != wantLines {
+				t.Errorf("%s: offset %d, want %d; %d lines, want %d: %q", what, got, wantOffset, len(lines), wantLines, lines)
+			}
+			checkKept(t, what, dir, content, backup, backupName == "good")
 
-				var changes atomic.Uint64
-				changes.Add(1)
-				if err := f.Save(&changes, func() any { return table{map[string]map[int]int64{"T@G": {0: 9}}} }); err != nil {
-					t.Fatalf("%s: save: %v", what, err)
-				}
-				if _, v, lines := open(t, path); v.Offsets["T@G"][0] != 9 || lines != nil {
-					t.Errorf("%s: after a save: %v, %q", what, v, lines)
-				}
+			var changes atomic.Uint64
+			changes.Add(1)
+			if err := f.Save(&changes, func() any { return table{map[string]map[int]int64{"T@G": {0: 9}}} }); err != nil {
+				t.Fatalf("%s: save: %v", what, err)
+			}
+			if _, v, lines := open(t, path); v.Offsets["T@G"][0] != 9 || lines != nil {
+				t.Errorf("%s: after a save: %v, %q", what, v, lines)
 			}
 		}
 	}

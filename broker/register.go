@@ -18,6 +18,8 @@ import (
 const (
 	// retryAfter is when a name server that failed is tried again.
 	retryAfter = 2 * time.Second
+	// lostPause is how long after the loss of its connection a name server is told again.
+	lostPause = 500 * time.Millisecond
 	// unregisterLimit is how long one name server may take at the end.
 	unregisterLimit = 3 * time.Second
 )
@@ -45,6 +47,22 @@ type nameServer struct {
 	tried   chan struct{} // closed after the first attempt
 	conn    *client.Client
 	failing bool // the last attempt failed, and was told
+	known   bool // it took a registration once
+}
+
+// lost is closed when the connection has ended; nil, which never is, without one.
+func (s *nameServer) lost() <-chan struct{} {
+	if s.conn == nil {
+		return nil
+	}
+	return s.conn.Done()
+}
+
+func (s *nameServer) forget() {
+	if s.conn != nil {
+		s.conn.Close()
+		s.conn = nil
+	}
 }
 
 func newRegistrar(o *Options, topics *topic.Table) *registrar {
@@ -85,10 +103,15 @@ func (r *registrar) start(limit time.Duration) {
 func (r *registrar) run(s *nameServer) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for first := true; ; first = false {
+	first := true
+	for {
 		select {
 		case <-timer.C:
 		case <-s.changed:
+		case <-s.lost(): // it may have been started anew, and know nothing
+			s.forget()
+			timer.Reset(lostPause)
+			continue
 		case <-r.running.Done():
 			return
 		}
@@ -98,6 +121,7 @@ func (r *registrar) run(s *nameServer) {
 		}
 		if first {
 			close(s.tried)
+			first = false
 		}
 		timer.Reset(wait)
 	}
@@ -115,6 +139,7 @@ func (r *registrar) register(s *nameServer) error {
 		r.log.Info("broker: name server takes the registration again", "server", s.address)
 	}
 	s.failing = err != nil
+	s.known = s.known || err == nil
 	return err
 }
 
@@ -129,8 +154,7 @@ func (r *registrar) call(ctx context.Context, s *nameServer, request *remoting.C
 	}
 	answer, err := s.conn.Call(ctx, request)
 	if err != nil {
-		s.conn.Close()
-		s.conn = nil
+		s.forget()
 		return err
 	}
 	if answer.Code != remoting.Success {
@@ -209,16 +233,13 @@ func (r *registrar) stop(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, s := range r.servers {
 		all.Go(func() {
-			if s.conn == nil { // it did not take the last registration
+			if !s.known {
 				return
 			}
 			if err := r.call(ctx, s, r.command(remoting.UnregisterBroker)); err != nil {
 				r.log.Warn("broker: name server was not told of the end", "server", s.address, "error", err)
 			}
-			if s.conn != nil {
-				s.conn.Close()
-				s.conn = nil
-			}
+			s.forget()
 		})
 	}
 	all.Wait()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"ringmq/broker/topic"
@@ -74,12 +75,14 @@ func TestOffsets(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	now := int64(1_700_000_000_000)
-	b := newBroker(t, func(_ *Options, e *engine.Options) { e.Now = func() int64 { return now } })
+	var clock atomic.Int64
+	clock.Store(1_700_000_000_000)
+	b := newBroker(t, func(_ *Options, e *engine.Options) { e.Now = clock.Load })
 	for range 3 { // stored at +1000, +2000, +3000
-		now += 1000
+		clock.Add(1000)
 		b.sendN(t, 1, "A")
 	}
+	now := clock.Load()
 	q, empty := []string{"topic", "T", "queueId", "0"}, []string{"topic", "T", "queueId", "3"}
 	first := now - 2000
 	for what, c := range map[string]struct {

@@ -453,22 +453,6 @@ func (r *counting) WriteBody(_ *remoting.Command, pieces [][]byte, held server.R
 	r.n <- struct{}{}
 }
 
-func TestSendAllocatesNothing(t *testing.T) {
-	b := newBroker(t)
-	r := &counting{conn: b.conn, n: make(chan struct{}, 1)}
-	c := request(310, make([]byte, 1024), sendFields("i", properties("KEYS", "k", "TAGS", "t", "WAIT", "true"))...)
-	send := func() {
-		b.Handle(c, r)
-		<-r.n
-	}
-	for range 100 {
-		send()
-	}
-	if n := testing.AllocsPerRun(2000, send); n != 0 {
-		t.Errorf("%v allocations for a send", n)
-	}
-}
-
 func BenchmarkSend(b *testing.B) {
 	br := newBroker(b, func(_ *Options, e *engine.Options) { e.SegmentSize = 1 << 30 })
 	r := &counting{conn: br.conn, n: make(chan struct{}, 1)}

@@ -209,7 +209,10 @@ func (s *Store) startsBelowMin(q *consumequeue.Queue) bool {
 
 // walk checks and dispatches from w.from to the end of the log.
 func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
-	entries := &dispatch.Entries{Queues: s.queues, Delays: s.delays, Logger: s.options.Logger, Taken: s.taken}
+	entries := &dispatch.Entries{
+		Queues: s.queues, Delays: s.delays, Logger: s.options.Logger,
+		Found: dispatch.NewFound(s.options.QueueFileSize/entrySize, s.taken),
+	}
 	progress := s.progress(w.from)
 	defer progress.stop()
 	each := func(r *message.Record) error {

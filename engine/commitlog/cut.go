@@ -122,9 +122,9 @@ func usedUpTo(f *segment.File, from int64) (at int64, err error) {
 	defer forget(f, from)
 	defer guardFaults(f, &err)()
 	last := from
-	for data, hole := range written(f, from-f.Base()) {
-		if i := lastNonZero(f.Bytes()[data:hole]); i >= 0 {
-			last = f.Base() + data + int64(i) + 1
+	for _, s := range written(f, from-f.Base()) {
+		if i := lastNonZero(f.Bytes()[s.from:s.to]); i >= 0 {
+			last = f.Base() + s.from + int64(i) + 1
 		}
 	}
 	return last, nil

@@ -3,7 +3,6 @@ package commitlog
 import (
 	"bytes"
 	"errors"
-	"iter"
 	"os"
 	"runtime/debug"
 
@@ -38,30 +37,31 @@ func forget(f *segment.File, at int64) {
 	}
 }
 
-// written yields the stretches of f from off on that may hold something else than zeros. A gigabyte that was only allocated is
-// one step for the file system, and a second of reading for us. Where it cannot tell, everything is one stretch.
-func written(f *segment.File, off int64) iter.Seq2[int64, int64] {
-	return func(yield func(data, hole int64) bool) {
-		for off < f.Size() {
-			data, err := seek(f, off, unix.SEEK_DATA)
-			if errors.Is(err, unix.ENXIO) {
-				// A hole up to the end, which is touched all the same: the file may have become shorter.
-				yield(f.Size()-1, f.Size())
-				return
-			}
-			hole := f.Size()
-			if err == nil {
-				hole, err = seek(f, data, unix.SEEK_HOLE)
-			}
-			if err != nil {
-				data, hole = off, f.Size()
-			}
-			if !yield(data, min(hole, f.Size())) {
-				return
-			}
-			off = hole
+// stretch is [from, to) of a file.
+type stretch struct{ from, to int64 }
+
+// written lists the stretches of f from off on that may hold something else than zeros. A gigabyte that was only allocated is
+// one step for the file system, and a second of reading for us. Where it cannot tell, everything is one stretch. The list is
+// made before anything is read: pages that the kernel reads ahead count as written.
+func written(f *segment.File, off int64) (list []stretch) {
+	for off < f.Size() {
+		data, err := seek(f, off, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			// A hole up to the end, which is touched all the same: the file may have become shorter.
+			return append(list, stretch{f.Size() - 1, f.Size()})
 		}
+		hole := f.Size()
+		if err == nil {
+			hole, err = seek(f, data, unix.SEEK_HOLE)
+		}
+		if err != nil {
+			return append(list, stretch{off, f.Size()})
+		}
+		hole = min(hole, f.Size())
+		list = append(list, stretch{data, hole})
+		off = hole
 	}
+	return list
 }
 
 func seek(f *segment.File, off int64, whence int) (int64, error) {

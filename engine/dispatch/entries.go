@@ -20,9 +20,8 @@ type Entries struct {
 	Delays Delays
 	Logger *slog.Logger
 
-	// Taken decides, when it is set, whether an entry that is already there under r's number and is another than made stays. It is
-	// set while recovering only: two records may claim one number in a log that a broker wrote after it had lost entries.
-	Taken func(q *consumequeue.Queue, r *message.Record, there, made consumequeue.Entry) bool
+	// Found is set while recovering only, when most entries are there already.
+	Found *Found
 }
 
 // Put puts the entry of r into its queue, which is made if need be. The queue is nil when the record has no place in one: half
@@ -37,11 +36,8 @@ func (x *Entries) Put(r *message.Record) (*consumequeue.Queue, consumequeue.Entr
 		q = x.Queues.Get(consumequeue.ID{Topic: string(r.Topic), QueueID: r.QueueID})
 	}
 	made := consumequeue.Entry{Offset: r.Offset, Size: r.Size, TagsCode: x.tagsCode(r)}
-	if x.Taken != nil && r.QueueOffset < q.Max() {
-		var there [1]consumequeue.Entry
-		if n, err := q.Read(r.QueueOffset, there[:]); err == nil && n == 1 && there[0] != made && x.Taken(q, r, there[0], made) {
-			return q, there[0], nil
-		}
+	if x.Found != nil && x.Found.stays(q, r, made) {
+		return q, made, nil
 	}
 	if err := q.Put(r.QueueOffset, made); err != nil {
 		return x.failed(q, r, made, err)

@@ -1,12 +1,10 @@
 package consumequeue
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // descriptors keeps the files of all queues open, as long as there are not too many. A file is open once for all its readers and
@@ -33,7 +31,7 @@ type fileKey struct {
 type descriptor struct {
 	key  fileKey
 	once sync.Once // opens
-	file *os.File
+	file *file
 	err  error
 
 	// Guarded by descriptors.mu.
@@ -63,7 +61,7 @@ func (d *descriptors) use(q *Queue, number int64) (*descriptor, error) {
 	f.users++
 	d.mu.Unlock()
 	f.once.Do(func() {
-		f.file, f.err = os.OpenFile(d.table.path(q.ID, number), os.O_RDWR, 0)
+		f.file, f.err = openFile(d.table.path(q.ID, number), unix.O_RDWR)
 		if f.err == nil {
 			d.table.metrics.Opens.Add(1)
 			d.table.metrics.Open.Add(1)
@@ -121,7 +119,7 @@ func (d *descriptors) surplus() *descriptor {
 func (d *descriptors) close(chain *descriptor) {
 	for f := chain; f != nil; f = f.next {
 		if f.file != nil {
-			f.file.Close()
+			f.file.close()
 			d.table.metrics.Open.Add(-1)
 		}
 	}
@@ -155,10 +153,9 @@ func (d *descriptors) readAt(q *Queue, number int64, b []byte, off int64) error 
 	if err != nil {
 		return err
 	}
-	_, err = f.file.ReadAt(b, off)
-	d.done(f)
-	if err != nil {
-		return fmt.Errorf("consumequeue: read %d bytes at %d of %s: %w", len(b), off, d.table.path(q.ID, number), err)
+	defer d.done(f)
+	if err := f.file.readAt(b, off); err != nil {
+		return fmt.Errorf("consumequeue: %d bytes at %d: %w", len(b), off, err)
 	}
 	return nil
 }
@@ -169,10 +166,10 @@ func (d *descriptors) writeAt(q *Queue, number int64, b []byte, off int64) error
 	if err != nil {
 		return err
 	}
-	_, err = f.file.WriteAt(b, off)
+	err = f.file.writeAt(b, off)
 	d.written(f)
 	if err != nil {
-		return fmt.Errorf("consumequeue: write %d bytes at %d of %s: %w", len(b), off, d.table.path(q.ID, number), err)
+		return fmt.Errorf("consumequeue: %d bytes at %d: %w", len(b), off, err)
 	}
 	d.table.metrics.Writes.Add(1)
 	d.table.metrics.WrittenBytes.Add(int64(len(b)))
@@ -236,7 +233,7 @@ func (d *descriptors) sync() error {
 			f.users++
 			batch = append(batch, f)
 			writes = append(writes, f.writes)
-			fds = append(fds, int(f.file.Fd()))
+			fds = append(fds, f.file.fd)
 		}
 	}
 	d.mu.Unlock()
@@ -290,33 +287,14 @@ func (d *descriptors) truncate(q *Queue, number, off int64) error {
 		return err
 	}
 	defer d.done(f)
-	if err = f.file.Truncate(off); err == nil {
-		err = f.file.Truncate(d.table.o.FileSize)
+	if err = f.file.truncate(off); err == nil {
+		err = f.file.truncate(d.table.o.FileSize)
 	}
 	if err == nil {
-		err = f.file.Sync()
+		err = f.file.sync()
 	}
 	if err != nil {
-		return fmt.Errorf("consumequeue: erase %s from %d on: %w", d.table.path(q.ID, number), off, err)
+		return fmt.Errorf("consumequeue: erase from %d on: %w", off, err)
 	}
 	return nil
-}
-
-// plainSyncer is what Options has without a ring.
-type plainSyncer struct{}
-
-// createFile makes a file of zeros at path, without a block on the device, and the folders above it. One that a failed attempt left
-// behind is taken over.
-func createFile(path string, size int64) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	err = f.Truncate(size)
-	return errors.Join(err, f.Close())
 }

@@ -1,11 +1,7 @@
 package consumequeue
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,19 +50,22 @@ func (l *loader) scan(id ID, from, limit int64) (int64, error) {
 
 // scanFile counts the entries that follow each other from byte off of a file on, up to n.
 func (l *loader) scanFile(path string, off, n int64) (whole int64, err error) {
-	f, err := os.Open(path)
+	f, err := l.open(path)
 	if err != nil {
-		return 0, fmt.Errorf("consumequeue: %w", err)
+		return 0, err
 	}
-	defer f.Close()
 	for size := int64(minSearchRead); whole < n; size = min(2*size, maxSearchRead) {
 		b := l.room(min(size, (n-whole)*EntrySize))
-		if _, err := f.ReadAt(b, off+whole*EntrySize); err != nil {
-			return 0, fmt.Errorf("consumequeue: read %s at %d: %w", path, off+whole*EntrySize, err)
+		if err := f.readAt(b, off+whole*EntrySize); err != nil {
+			return 0, fmt.Errorf("consumequeue: %w", err)
 		}
 		for ; len(b) > 0; b = b[EntrySize:] {
-			if _, ok := DecodeEntry(b); !ok {
+			e, ok := DecodeEntry(b)
+			if !ok {
 				return whole, nil
+			}
+			if !e.Filler() {
+				l.last = e
 			}
 			whole++
 		}
@@ -74,38 +73,60 @@ func (l *loader) scanFile(path string, off, n int64) (whole int64, err error) {
 	return whole, nil
 }
 
+// hasData tells whether a byte from off on is not zero. Holes are passed over.
+func (l *loader) hasData(path string, off int64) (bool, error) {
+	f, err := l.open(path)
+	if err != nil {
+		return false, err
+	}
+	b := l.room(minSearchRead)
+	for {
+		off, err = f.nextData(off)
+		if err != nil {
+			return false, fmt.Errorf("consumequeue: %w", err)
+		}
+		if off < 0 || off >= l.table.o.FileSize {
+			return false, nil
+		}
+		b = b[:min(int64(cap(b)), l.table.o.FileSize-off)]
+		if err := f.readAt(b, off); err != nil {
+			return false, fmt.Errorf("consumequeue: %w", err)
+		}
+		for _, c := range b {
+			if c != 0 {
+				return true, nil
+			}
+		}
+		off += int64(len(b))
+	}
+}
+
+// open returns a file to read from, until the next one is opened.
+func (l *loader) open(path string) (*file, error) {
+	if l.current != nil && l.current.path == path {
+		return l.current, nil
+	}
+	l.closeFile()
+	f, err := openFile(path, unix.O_RDONLY)
+	if err != nil {
+		return nil, fmt.Errorf("consumequeue: %w", err)
+	}
+	l.current = f
+	return f, nil
+}
+
+func (l *loader) closeFile() {
+	if l.current != nil {
+		l.current.close()
+		l.current = nil
+	}
+}
+
 func (l *loader) room(n int64) []byte {
 	if int64(cap(l.buf)) < n {
 		l.buf = make([]byte, n)
 	}
 	return l.buf[:n]
-}
-
-// hasData tells whether a byte from off on is not zero. Holes are passed over.
-func hasData(path string, off int64) (bool, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return false, fmt.Errorf("consumequeue: %w", err)
-	}
-	defer f.Close()
-	var b, zeros [4096]byte
-	for {
-		off, err = f.Seek(off, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return false, nil // a hole up to the end
-		}
-		if err != nil {
-			return false, fmt.Errorf("consumequeue: seek in %s: %w", path, err)
-		}
-		n, err := f.ReadAt(b[:], off)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return false, fmt.Errorf("consumequeue: read %s at %d: %w", path, off, err)
-		}
-		if !bytes.Equal(b[:n], zeros[:n]) {
-			return true, nil
-		}
-		off += int64(n)
-	}
 }
 
 // findLast finds the last entry that is not a filler, for LastOffset.

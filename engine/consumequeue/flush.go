@@ -2,7 +2,6 @@ package consumequeue
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -111,12 +110,12 @@ func (t *Table) syncDirs(queues []*Queue) error {
 
 // syncFileSystem makes durable what is on the file system of dir. Since Linux 5.8 it tells of failed write-back.
 func syncFileSystem(dir string) error {
-	f, err := os.Open(dir)
+	f, err := openFile(dir, unix.O_RDONLY)
 	if err != nil {
 		return fmt.Errorf("consumequeue: %w", err)
 	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
+	defer f.close()
+	if err := unix.Syncfs(f.fd); err != nil {
 		return fmt.Errorf("consumequeue: sync the file system of %s: %w", dir, err)
 	}
 	return nil

@@ -1,17 +1,22 @@
 package consumequeue
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"ringmq/internal/durable"
 )
+
+// listing is what the folder of one topic holds.
+type listing struct {
+	queues []listed
+	strays []string // paths that are no queue's or file's
+}
 
 // listed is a queue as its folder lists it.
 type listed struct {
@@ -25,76 +30,94 @@ type listedFile struct {
 }
 
 // load finds the queues, all of them before it touches one, so that a wrong configured size is noticed in time; then it puts them
-// right and finds their ends, several at a time, as that is mostly waiting for the file system.
+// right and finds their ends. Both is done for several at a time, as it is mostly waiting for the file system.
 func (t *Table) load() error {
-	queues, err := t.list()
+	topics, err := t.readDir(t.o.Dir)
 	if err != nil {
 		return err
+	}
+	perTopic := make([]listing, len(topics))
+	err = sideBySide(len(topics), func(next func() (int, bool)) error {
+		for i, ok := next(); ok; i, ok = next() {
+			if err := t.listTopic(topics[i], &perTopic[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var queues []listed
+	for _, topic := range perTopic {
+		queues = append(queues, topic.queues...)
+		for _, path := range topic.strays {
+			t.o.Logger.Warn("a stray file among the consume queues is ignored", "path", path)
+		}
 	}
 	if err := t.checkSizes(queues); err != nil {
 		return err
 	}
-	work := make(chan listed)
-	failed := make(chan error, 1)
-	var wg sync.WaitGroup
-	for range min(2*runtime.GOMAXPROCS(0), len(queues)) {
-		wg.Go(func() {
-			l := loader{table: t}
-			for q := range work {
-				if err := l.load(q); err != nil {
-					select {
-					case failed <- err:
-					default:
-					}
-				}
+	return sideBySide(len(queues), func(next func() (int, bool)) error {
+		l := loader{table: t}
+		defer l.closeFile()
+		for i, ok := next(); ok; i, ok = next() {
+			if err := l.load(queues[i]); err != nil {
+				return err
 			}
-		})
+		}
+		return nil
+	})
+}
+
+// sideBySide runs work in a few goroutines that share the numbers below n among them, and returns the error of one that failed.
+func sideBySide(n int, work func(next func() (int, bool)) error) error {
+	var taken atomic.Int64
+	next := func() (int, bool) {
+		i := int(taken.Add(1)) - 1
+		return i, i < n
 	}
-	for _, q := range queues {
-		work <- q
+	workers := min(2*runtime.GOMAXPROCS(0), n)
+	failed := make(chan error, workers)
+	for range workers {
+		go func() { failed <- work(next) }()
 	}
-	close(work)
-	wg.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
+	var first error
+	for range workers {
+		if err := <-failed; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (t *Table) listTopic(topic fs.DirEntry, found *listing) error {
+	dir := filepath.Join(t.o.Dir, topic.Name())
+	if !topic.IsDir() {
+		found.strays = append(found.strays, dir)
 		return nil
 	}
-}
-
-func (t *Table) list() (queues []listed, err error) {
-	topics, err := t.readDir(t.o.Dir)
+	ids, err := t.readDir(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, topic := range topics {
-		dir := filepath.Join(t.o.Dir, topic.Name())
-		if !topic.IsDir() {
-			t.stray(dir)
+	for _, entry := range ids {
+		path := filepath.Join(dir, entry.Name())
+		id, ok := parseQueueID(entry.Name())
+		if !ok || !entry.IsDir() {
+			found.strays = append(found.strays, path)
 			continue
 		}
-		ids, err := t.readDir(dir)
+		files, err := t.listFiles(path, found)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, entry := range ids {
-			id, ok := parseQueueID(entry.Name())
-			if !ok || !entry.IsDir() {
-				t.stray(filepath.Join(dir, entry.Name()))
-				continue
-			}
-			q := listed{id: ID{topic.Name(), id}}
-			if q.files, err = t.listFiles(filepath.Join(dir, entry.Name())); err != nil {
-				return nil, err
-			}
-			queues = append(queues, q)
-		}
+		found.queues = append(found.queues, listed{ID{topic.Name(), id}, files})
 	}
-	return queues, nil
+	return nil
 }
 
-func (t *Table) listFiles(dir string) (files []listedFile, err error) {
+func (t *Table) listFiles(dir string, found *listing) (files []listedFile, err error) {
 	names, err := t.readDir(dir)
 	if err != nil {
 		return nil, err
@@ -103,7 +126,7 @@ func (t *Table) listFiles(dir string) (files []listedFile, err error) {
 		path := filepath.Join(dir, entry.Name())
 		base, ok := parseFileName(entry.Name())
 		if !ok || !entry.Type().IsRegular() {
-			t.stray(path)
+			found.strays = append(found.strays, path)
 			continue
 		}
 		info, err := entry.Info()
@@ -124,10 +147,6 @@ func (t *Table) readDir(dir string) ([]fs.DirEntry, error) {
 		return nil, fmt.Errorf("consumequeue: %w", err)
 	}
 	return entries, nil
-}
-
-func (t *Table) stray(path string) {
-	t.o.Logger.Warn("a stray file among the consume queues is ignored", "path", path)
 }
 
 func (t *Table) sizeError(path, found string) error {
@@ -164,10 +183,12 @@ func (t *Table) checkSizes(queues []listed) error {
 	return nil
 }
 
-// loader loads one queue after the other, with one buffer.
+// loader loads one queue after the other, with one buffer and one open file.
 type loader struct {
-	table *Table
-	buf   []byte
+	table   *Table
+	buf     []byte
+	current *file
+	last    Entry // the last record's among the entries scanned of this queue
 }
 
 func (l *loader) load(found listed) error {
@@ -179,6 +200,7 @@ func (l *loader) load(found listed) error {
 	q := newQueue(t, found.id)
 	perFile := t.o.FileSize / EntrySize
 	first := files[0].number * perFile
+	l.last = filler
 	end, err := l.findEnd(found.id, files)
 	if err != nil {
 		return err
@@ -195,7 +217,9 @@ func (l *loader) load(found listed) error {
 	q.max.Store(end)
 	q.min.Store(first)
 	q.written, q.endFile = end, last+1
-	if err := q.findLast(); err != nil {
+	if !l.last.Filler() {
+		q.last.Store(int64(l.last.End()))
+	} else if err := q.findLast(); err != nil {
 		return err
 	}
 	q.Next = q.Max()
@@ -214,14 +238,14 @@ func (l *loader) repair(found listed) ([]listedFile, error) {
 		switch size := files[i].size; {
 		case size == 0:
 			if err := durable.Remove(path); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("consumequeue: %w", err)
 			}
 			t.repaired("a consume queue file without a byte was removed", "path", path)
 			files = slices.Delete(files, i, i+1)
 			i--
 		case size < t.o.FileSize:
 			if err := resize(path, t.o.FileSize); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("consumequeue: %w", err)
 			}
 			t.repaired("a short consume queue file was filled up with zeros", "path", path, "had", size, "has", t.o.FileSize)
 		}
@@ -239,28 +263,8 @@ func (l *loader) repair(found listed) ([]listedFile, error) {
 func (l *loader) remove(id ID, files []listedFile) error {
 	for _, f := range slices.Backward(files) {
 		if err := durable.Remove(l.table.path(id, f.number)); err != nil {
-			return err
+			return fmt.Errorf("consumequeue: %w", err)
 		}
-	}
-	return nil
-}
-
-// resize changes the length of a file, durably.
-func resize(path string, sizes ...int64) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("consumequeue: %w", err)
-	}
-	for _, size := range sizes {
-		if err == nil {
-			err = f.Truncate(size)
-		}
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("consumequeue: resize %s: %w", path, err)
 	}
 	return nil
 }
@@ -271,7 +275,7 @@ func (l *loader) erase(id ID, end, last int64, files []listedFile) error {
 	t := l.table
 	path := t.path(id, last)
 	off := end*EntrySize - last*t.o.FileSize
-	rest, err := hasData(path, off)
+	rest, err := l.hasData(path, off)
 	if err != nil {
 		return err
 	}
@@ -286,5 +290,8 @@ func (l *loader) erase(id ID, end, last int64, files []listedFile) error {
 		return nil
 	}
 	t.repaired("what stood behind the end of a consume queue is erased", "path", path, "end", end)
-	return resize(path, off, t.o.FileSize)
+	if err := resize(path, off, t.o.FileSize); err != nil {
+		return fmt.Errorf("consumequeue: %w", err)
+	}
+	return nil
 }

@@ -52,7 +52,7 @@ func (q *Queue) LastOffset() message.Offset { return message.Offset(q.last.Load(
 
 // Put stores e as entry at. An entry that is already there and equal is kept; below Max another one replaces it (rebuilding);
 // above Max the gap is filled with fillers and said, in a queue without entries only from the start of at's file. Below First
-// the missing files are made anew, full of fillers. After an error nothing has changed, and Put may be called again.
+// the missing files are made anew, full of fillers. After an error the entry is not there, and Put may be called again.
 func (q *Queue) Put(at message.QueueOffset, e Entry) error {
 	if !e.valid() || at < 0 {
 		return fmt.Errorf("consumequeue: %s/%d: entry %d of a record at %d with %d bytes", q.ID.Topic, q.ID.QueueID, at, e.Offset, e.Size)

@@ -53,6 +53,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+// plainSyncer is what Options has without a ring.
+type plainSyncer struct{}
+
 // SyncFds flushes one file after the other and stops at the first that fails.
 func (plainSyncer) SyncFds(fds []int) error {
 	for _, fd := range fds {

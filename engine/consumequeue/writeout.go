@@ -1,7 +1,11 @@
 package consumequeue
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 )
 
@@ -101,7 +105,14 @@ func (q *Queue) writeAt(number int64, b []byte, off int64) error {
 // create makes a file of zeros, and the folders above it. Flush makes their names durable. mu is held.
 func (q *Queue) create(number int64) error {
 	q.settled = false
-	if err := createFile(q.table.path(q.ID, number), q.table.o.FileSize); err != nil {
+	path := q.table.path(q.ID, number)
+	err := createFile(path, q.table.o.FileSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = createFile(path, q.table.o.FileSize)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("consumequeue: %s/%d: %w", q.ID.Topic, q.ID.QueueID, err)
 	}
 	q.settle()

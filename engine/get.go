@@ -146,13 +146,16 @@ func (g *gathering) collect(from message.QueueOffset) {
 
 // take adds the record of one entry, or passes over it; false when the result is full and the entry has to wait.
 func (g *gathering) take(entry consumequeue.Entry) bool {
+	if g.res.Count >= g.max {
+		return false
+	}
 	if entry.Filler() {
 		return true
 	}
 	if g.filter != nil && !g.filter.Match(entry.TagsCode) {
 		return true
 	}
-	if g.res.Count >= g.max || g.res.Count > 0 && g.res.Bytes+int(entry.Size) > g.maxBytes {
+	if g.res.Count > 0 && g.res.Bytes+int(entry.Size) > g.maxBytes {
 		return false
 	}
 	if entry.Offset < g.store.log.Min() {

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pages of a file that were never read are not resident; those that were are.
+func TestResident(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	const size = 8 << 20
+	if err := os.WriteFile(path, make([]byte, size), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b)
+	if resident(b[size-100 : size-50]) {
+		t.Skip("this file system keeps its pages")
+	}
+	if resident(b) {
+		t.Error("a file of which no page is in memory is resident")
+	}
+	sum := byte(0)
+	for i := 0; i < size; i += 4096 {
+		sum += b[i]
+	}
+	if sum != 0 || !resident(b) || !resident(b[5:10]) || !resident(nil) {
+		t.Error("what was just read is not resident")
+	}
+}

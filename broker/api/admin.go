@@ -56,6 +56,9 @@ type heldView struct{ view segment.View }
 
 func (h *heldView) Release() { h.view.Release() }
 
+// protocolVersion is the name of remoting.Version.
+const protocolVersion = "V5_5_0"
+
 // Runtime is what GET_BROKER_RUNTIME_INFO tells beyond the tables. Only the broker that runs has one.
 type Runtime struct {
 	Sampler *stats.Sampler
@@ -94,7 +97,8 @@ func (a *API) runtimeInfo(_ *remoting.Command, r server.Reply) {
 func (a *API) describeRuntime(table map[string]string, rt *Runtime) {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	table["brokerActive"] = "true"
-	table["brokerVersionDesc"] = rt.Version
+	table["brokerVersionDesc"] = protocolVersion // what the tools expect there
+	table["ringmqVersion"] = rt.Version
 	table["brokerVersion"] = number(int64(rt.Number))
 	table["bootTimestamp"] = number(rt.Started.UnixMilli())
 	table["startAcceptSendRequestTimeStamp"] = "0"

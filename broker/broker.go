@@ -172,21 +172,28 @@ func (b *Broker) openStore() error {
 		return err
 	}
 	b.store = store
-	queues := make(map[string]int32)
-	store.Queues(func(q *consumequeue.Queue) bool {
-		if q.Max() > q.Min() {
-			queues[q.ID.Topic] = max(queues[q.ID.Topic], q.ID.QueueID+1)
-		}
-		return true
-	})
-	for name, n := range queues {
-		b.topics.Recover(name, n)
-	}
+	b.recoverTopics()
 	m := store.Metrics()
 	b.sampler = stats.New(func() stats.Counts {
 		return stats.Counts{Puts: m.Puts.Load(), PutBytes: m.PutBytes.Load(), Gets: m.Gets.Load(), Records: m.GetRecords.Load(), GetBytes: m.GetBytes.Load()}
 	}, nil)
 	return nil
+}
+
+// recoverTopics makes the topics known that hold anything. An empty queue counts as well: it has been one of the topic's, and its
+// messages are gone, but not the numbers it has given.
+func (b *Broker) recoverTopics() {
+	queues, used := make(map[string]int32), make(map[string]bool)
+	b.store.Queues(func(q *consumequeue.Queue) bool {
+		queues[q.ID.Topic] = max(queues[q.ID.Topic], q.ID.QueueID+1)
+		if q.Max() > 0 {
+			used[q.ID.Topic] = true
+		}
+		return true
+	})
+	for name := range used {
+		b.topics.Recover(name, queues[name])
+	}
 }
 
 func (b *Broker) apiOptions(host netip.AddrPort) api.Options {
@@ -265,15 +272,15 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.api.Stop()
 	b.parked.Close()
 	b.chores.stop()
-	errs := []error{b.store.Close()}
+	// Saved before the connections end, for answers may wait for it.
+	errs := []error{b.store.Close(), b.save()}
 	if s != nil {
 		errs = append(errs, s.Close(ctx))
 	}
-	errs = append(errs, b.save())
 	return errors.Join(errs...)
 }
 
 // save writes every table that has changed.
 func (b *Broker) save() error {
-	return errors.Join(b.topics.Save(), b.groups.Save(), b.offsets.Save())
+	return errors.Join(b.chores.saveTopics(), b.groups.Save(), b.offsets.Save())
 }

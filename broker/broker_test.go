@@ -195,7 +195,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// Without its settings a store gives out its messages all the same.
+// Without its settings a store gives out its messages all the same, and a topic has also its queues that are empty.
 func TestSettingsLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,11 +210,40 @@ func TestSettingsLost(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "config")); err != nil {
 		t.Fatal(err)
 	}
+	empty := filepath.Join(dir, "consumequeue", "New", "5")
+	if err := os.MkdirAll(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(empty, fmt.Sprintf("%020d", 0)), make([]byte, 20_000), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	b = start(t, options(dir))
 	defer stop(t, b)
 	p = dial(t, b.Addrs()[0])
 	if a := p.pull(t, "New", 0, "4"); a.Code != 0 || a.Str("nextBeginOffset") != "3" {
 		t.Errorf("pull: %d %q %s", a.Code, a.Remark, a.Fields)
+	}
+	if c := b.topics.Get("New"); c.ReadQueues != 6 || c.WriteQueues != 6 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// A topic that a send made is in the topics file before the send is answered: a kill leaves it with all its queues.
+func TestNewTopicSurvivesKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, options(dir))
+	defer stop(t, b)
+	p := dial(t, b.Addrs()[0])
+	for n := range 20 {
+		name := fmt.Sprint("New", n)
+		if a := p.send(t, name, "first"); a.Code != 0 {
+			t.Fatal(a.Remark)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "config", "topics.json"))
+		if err != nil || !strings.Contains(string(text), `"`+name+`"`) {
+			t.Fatalf("topic %s is not in the file (%v)", name, err)
+		}
 	}
 }
 

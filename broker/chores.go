@@ -48,10 +48,10 @@ func (c *chores) run() {
 	for {
 		select {
 		case <-c.dirty:
-			c.try("topics and groups", b.topics.Save, b.groups.Save)
+			c.try("topics and groups", c.saveTopics, b.groups.Save)
 		case <-offsets.C:
 			// Topics and groups as well: a save that failed is tried again.
-			c.try("settings", b.topics.Save, b.groups.Save, b.offsets.Save)
+			c.try("settings", c.saveTopics, b.groups.Save, b.offsets.Save)
 		case <-scan.C:
 			b.api.Expire()
 		case <-sample.C:
@@ -60,6 +60,13 @@ func (c *chores) run() {
 			return
 		}
 	}
+}
+
+// saveTopics also answers the sends that wait for it.
+func (c *chores) saveTopics() error {
+	err := c.broker.topics.Save()
+	c.broker.api.TopicsSaved(err)
+	return err
 }
 
 func (c *chores) try(what string, saves ...func() error) {

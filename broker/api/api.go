@@ -132,6 +132,7 @@ type API struct {
 	routes  map[int32]route
 	workers *workers
 	stopped atomic.Bool
+	unsaved unsaved
 	locks   *lock.Table
 
 	uniqueIDs *message.UniqueIDs

@@ -97,6 +97,15 @@ type broker struct {
 	store *engine.Store
 	conn  *fakeConn
 	dir   string
+
+	saving sync.Mutex // held while topics are saved, and by tests that want them not to be yet
+}
+
+// saveTopics does what the broker does when topics have changed.
+func (b *broker) saveTopics() {
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	b.TopicsSaved(b.opts.Topics.Save())
 }
 
 func newBroker(t testing.TB, change ...func(*Options, *engine.Options)) *broker {
@@ -110,7 +119,16 @@ func newBroker(t testing.TB, change ...func(*Options, *engine.Options)) *broker 
 	}
 	var err error
 	file := func(name string) string { return filepath.Join(dir, "config", name) }
-	if o.Topics, err = topic.Open(topic.Options{Path: file("topics.json"), ClusterName: "C1", BrokerName: "broker-a", AutoCreate: true, DefaultQueues: 8, DelayLevels: 18}); err != nil {
+	changed := make(chan struct{}, 1)
+	if o.Topics, err = topic.Open(topic.Options{
+		Path: file("topics.json"), ClusterName: "C1", BrokerName: "broker-a", AutoCreate: true, DefaultQueues: 8, DelayLevels: 18,
+		Changed: func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if o.Groups, err = group.Open(group.Options{Path: file("groups.json"), AutoCreate: true}); err != nil {
@@ -131,11 +149,20 @@ func newBroker(t testing.TB, change ...func(*Options, *engine.Options)) *broker 
 	}
 	o.Runtime = &Runtime{Sampler: stats.New(func() stats.Counts { return stats.Counts{} }, nil), Started: time.Now(), LogDir: dir, Version: "V", Number: 513}
 	b := &broker{API: New(o), store: store, dir: dir, conn: newConn(1)}
+	var saver sync.WaitGroup
+	saver.Go(func() {
+		for range changed {
+			b.saveTopics()
+		}
+	})
 	if _, err := o.Topics.Put(topic.Config{Name: "T", ReadQueues: 4, WriteQueues: 4, Perm: 6}); err != nil {
 		t.Fatal(err)
 	}
+	b.saveTopics()
 	t.Cleanup(func() {
 		b.Stop()
+		close(changed)
+		saver.Wait()
 		parked.Close()
 		if err := store.Close(); err != nil {
 			t.Errorf("close the store: %v", err)

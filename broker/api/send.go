@@ -26,6 +26,7 @@ type send struct {
 	reply  server.Reply
 	header remoting.SendHeader
 	put    engine.PutRequest
+	topic  *topic.Config
 	answer remoting.Command
 
 	properties []byte            // of a single message, with the broker's own
@@ -83,6 +84,7 @@ func (s *send) prepare(c *remoting.Command) *refusal {
 	if why != nil {
 		return why
 	}
+	s.topic = config
 	m := &s.put.Message
 	m.Topic, m.QueueID = config.Name, queueID
 	m.Flag, m.SysFlag = h.Flag, h.SysFlag&^hostFlags
@@ -222,10 +224,18 @@ func (s *send) PutDone(p *engine.PutRequest, r *engine.PutResult) {
 	if r.Status <= engine.ReplicaTimeout { // stored, if perhaps without a promise
 		s.describe(c, r)
 	}
-	if s.api.opts.Batched && r.Status == engine.PutOK && !p.NoWait {
-		s.reply.Defer(c)
+	if r.Status == engine.PutOK && s.api.hold(s) {
+		return // s is TopicsSaved's
+	}
+	s.finish(s.api.opts.Batched && r.Status == engine.PutOK && !p.NoWait)
+}
+
+// finish sends the answer, or lets it wait for the Kick that ends a batch.
+func (s *send) finish(deferred bool) {
+	if deferred {
+		s.reply.Defer(&s.answer)
 	} else {
-		s.reply.Write(c)
+		s.reply.Write(&s.answer)
 	}
 	s.free()
 }
@@ -276,7 +286,7 @@ func codeOf(status engine.PutStatus) int32 {
 
 // free gives s back, without anything of the frame and without buffers that a rare large message has made large.
 func (s *send) free() {
-	s.reply = nil
+	s.reply, s.topic = nil, nil
 	s.header = remoting.SendHeader{}
 	s.put.Message, s.put.Batch, s.put.NoWait = message.Message{}, nil, false
 	s.unique = nil

@@ -7,6 +7,7 @@
 package configfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,6 +111,8 @@ func read[T any](path string) (value *T, damage, err error) {
 		return nil, errors.New("the file is empty"), nil
 	case !utf8.Valid(text):
 		return nil, errors.New("the text is not UTF-8"), nil
+	case string(bytes.TrimSpace(text)) == "null": // which would be taken for any type
+		return nil, errors.New("the text is null"), nil
 	}
 	value = new(T)
 	if err := fastjson.Unmarshal(text, value); err != nil {

@@ -41,6 +41,7 @@ func damages() map[string][]byte {
 		"missing":   nil,
 		"folder":    []byte("dir"),
 		"wrongType": []byte(`{"offsetTable":[1,2]}`),
+		"null":      []byte("null\n"),
 	}
 }
 

@@ -35,6 +35,7 @@ type Table struct {
 	file *configfile.File
 
 	changes atomic.Uint64 // raised with every change, under mu
+	saved   atomic.Uint64 // changes up to this one are on the disk
 
 	mu      sync.RWMutex
 	topics  map[string]*Config
@@ -148,9 +149,9 @@ func (t *Table) Put(c Config) (changed bool, err error) {
 }
 
 func (t *Table) putLocked(c *Config) {
+	c.change = t.changes.Add(1)
 	t.topics[c.Name] = c
 	t.version = t.version.Next(t.opts.Now())
-	t.changes.Add(1)
 }
 
 // add puts c unless there is such a topic already, and returns the one that counts.
@@ -250,8 +251,18 @@ func (t *Table) Version() configfile.DataVersion {
 
 // Save writes the table if it has changed since the last Save.
 func (t *Table) Save() error {
-	return t.file.Save(&t.changes, func() any {
+	count := t.changes.Load() // what changes from here on may be in the file or not
+	err := t.file.Save(&t.changes, func() any {
 		topics, version := t.Snapshot()
 		return fileContent{DataVersion: version, Topics: topics}
 	})
+	for saved := t.saved.Load(); err == nil && saved < count; saved = t.saved.Load() {
+		if t.saved.CompareAndSwap(saved, count) {
+			break
+		}
+	}
+	return err
 }
+
+// Durable tells whether c, a topic of this table, has been saved.
+func (t *Table) Durable(c *Config) bool { return c.change <= t.saved.Load() }

@@ -58,6 +58,8 @@ type Config struct {
 	Name        string            `json:"topicName"`
 	SysFlag     int32             `json:"topicSysFlag"`
 	WriteQueues int32             `json:"writeQueueNums"`
+
+	change uint64 // which change of the Table made it; 0: it was loaded
 }
 
 // Readable tells whether consumers may pull.

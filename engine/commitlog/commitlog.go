@@ -123,6 +123,9 @@ func Open(o Options) (*Log, error) {
 		return nil, fmt.Errorf("commitlog: open: %w", err)
 	}
 	l.set = set
+	for _, gap := range set.Gaps() { // also one that no scan comes by, for it lies before the place where recovery begins
+		l.logger.Error("commitlog: segments are missing, messages of them are lost", "from", gap.From, "to", gap.To)
+	}
 	return l, nil
 }
 

@@ -301,6 +301,22 @@ func TestRepair(t *testing.T) {
 	f("short with records", func(s *memstore.Storage) { s.Put(secondName, s.Live(secondName)[:10000]) }, 2, secondName)
 }
 
+// TestMissingSegmentIsTold: at every opening, for a recovery that begins behind the hole does not come by it.
+func TestMissingSegmentIsTold(t *testing.T) {
+	t.Parallel()
+	storage, _ := filled(t, 3, 1000)
+	if err := storage.Remove(secondName); err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	o := testOptions(storage)
+	o.Logger = slog.New(slog.NewTextHandler(&lines, nil))
+	open(t, o)
+	if n := strings.Count(lines.String(), "\n"); n != 1 || !strings.Contains(lines.String(), "level=ERROR") || !strings.Contains(lines.String(), "from=16384 to=32768") {
+		t.Errorf("%d lines: %s", n, lines.String())
+	}
+}
+
 func TestRepairRefuses(t *testing.T) {
 	t.Parallel()
 	f := func(name string, alter func(storage *memstore.Storage), want ...string) {

@@ -127,7 +127,11 @@ func (s *Store) plan() (walk, dispatch.Position) {
 		if s.log.Segments().First() != nil {
 			s.options.Logger.Info("no valid mark, so this is as a first opening: every record is checked, which the next start will not have to do")
 		}
-		return walk{from: s.log.Min(), boundary: s.log.LastUsed()}, dispatch.Position{Last: -1}
+		w := walk{from: s.log.Min(), boundary: s.log.LastUsed()}
+		if mark.Flushed == w.from && !mark.Clean {
+			w.boundary = w.from // the log was empty when the process began that was killed: all of it is ours and may be torn
+		}
+		return w, dispatch.Position{Last: -1}
 	}
 	w := walk{from: max(mark.Dispatched, s.log.Min()), boundary: mark.Flushed, known: mark.Flushed}
 	if mark.Clean {
@@ -138,7 +142,8 @@ func (s *Store) plan() (walk, dispatch.Position) {
 	return w, dispatch.Position{Last: mark.Last, LastStoreTimeMS: mark.LastStoreTimeMS}
 }
 
-// loadMark reads the mark and keeps it if it is of this log. One that was made before there was any record knows nothing.
+// loadMark reads the mark and keeps it if it is of this log. One that was made before there was any record names none, and knows of queues
+// nothing.
 func (s *Store) loadMark() {
 	mark, ok, err := checkpoint.LoadMark(s.paths.mark)
 	if ok && mark.Last >= 0 {
@@ -148,10 +153,7 @@ func (s *Store) loadMark() {
 		s.options.Logger.Warn("the mark is not usable", "error", err)
 	}
 	if !ok || err != nil {
-		mark = checkpoint.Mark{Last: -1}
-	}
-	if mark.Last < 0 {
-		mark.Queues = nil
+		mark = checkpoint.Mark{Last: -1, Flushed: -1}
 	}
 	s.mark = mark
 }

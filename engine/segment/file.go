@@ -109,6 +109,27 @@ func (f *File) Sync() error {
 	return err
 }
 
+// Refresh makes sure that what is read at and behind off is what the device has: the file is synced, then its pages are dropped from the
+// cache. A write-back that failed in an earlier process left pages there, readable and clean, which the device never took; they may be
+// read as whole records, and no later sync would notice. Only before anything was written.
+func (f *File) Refresh(off int64) error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	d, ok := f.backing.(cacheDropper)
+	if !ok {
+		return nil
+	}
+	if !f.Hold() {
+		return fmt.Errorf("segment: refresh file %s: %w", f.name, ErrClosed)
+	}
+	defer f.Release()
+	if err := d.DropCache(off); err != nil {
+		return fmt.Errorf("segment: refresh file %s: %w", f.name, err)
+	}
+	return nil
+}
+
 // BeginSync and EndSync bracket a sync that somebody does through Fd, such as the ring, so that the file knows of it. The
 // caller holds the file. BeginSync returns the error of an earlier failed sync: then nothing may be submitted.
 func (f *File) BeginSync() error {

@@ -1,9 +1,10 @@
 // Package segment keeps mapped files of one fixed size, the memory pool that appends go to, and counted views of both.
 // It knows no message. Positions are plain int64: byte positions in the logical file that all files of a Set form.
 //
-// Who may do what: anybody may read (Set.Find, Set.View, Pool.View) at any time without a lock that a writer holds; one
-// appender puts into the Pool, one committer writes files and frees the Pool; Set keeps apart those who add and remove its
-// files. Bytes handed out as a View stay as they are until its Release.
+// Who may do what: anybody may read at any time. Set.Find and Set.View take no lock; Pool.View takes one that the appender waits for
+// only if it meets a reader, see Pool. One appender puts into the Pool, one committer writes files and frees the Pool. Those who add and
+// remove files of a Set exclude each other by a lock of the Set that readers never take. Bytes handed out as a View stay as they are
+// until its Release.
 package segment
 
 import (
@@ -30,13 +31,22 @@ type Info struct {
 	ModTime time.Time
 }
 
-// Backing is one open file. All flushes go through the one descriptor that was opened before its first write.
+// Backing is one open file. All flushes go through the one descriptor that was opened before its first write. One that has a page
+// cache between its bytes and the device is a cacheDropper, too.
 type Backing interface {
 	Bytes() []byte                            // the whole file, mapped; read only unless the storage is made writable
 	WriteAt(pieces [][]byte, off int64) error // all or an error; short writes are continued; pieces are not altered
 	Sync() error                              // fdatasync
 	Fd() int                                  // -1 when there is none
 	Close() error                             // Bytes are invalid afterwards
+}
+
+// cacheDropper is a Backing whose bytes may be other than those of the device: after a write-back that failed the kernel keeps the
+// pages, readable and clean.
+type cacheDropper interface {
+	// DropCache makes the bytes from off on those that the device has, or has it have them. Everything was synced before, by a Sync that
+	// succeeded. Nobody touches the file meanwhile.
+	DropCache(off int64) error
 }
 
 var (

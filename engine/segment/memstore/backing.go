@@ -99,6 +99,21 @@ func (b *backing) Sync() error {
 	return nil
 }
 
+// DropCache lets go of the clean pages from off on: those whose write-back failed show again what the device has.
+func (b *backing) DropCache(off int64) error {
+	f := b.file
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for page := range f.lost {
+		if from := page * PageSize; int64(from) >= off/PageSize*PageSize {
+			to := min(from+PageSize, len(f.live))
+			copy(f.live[from:to], f.durable[from:to])
+			delete(f.lost, page)
+		}
+	}
+	return nil
+}
+
 // Close ends this opening of the file.
 func (b *backing) Close() error {
 	if b.closed.Swap(true) {

@@ -235,3 +235,39 @@ func TestErrors(t *testing.T) {
 		t.Error("gone although Remove failed")
 	}
 }
+
+// What a failed sync left in the cache is seen until the cache is dropped, in that process and the next one.
+func TestDropCacheShowsWhatTheDeviceHas(t *testing.T) {
+	t.Parallel()
+	s := New()
+	b := create(t, s, "a")
+	write(t, b, 0, "kept")
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, b, PageSize, "lost")
+	write(t, b, 2*PageSize, "lost")
+	s.Inject(&Fault{Op: OpSync, Err: errors.New("broken")})
+	if err := b.Sync(); err == nil {
+		t.Fatal("no error")
+	}
+	b, err := s.Open("a", size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if string(b.Bytes()[PageSize:PageSize+4]) != "lost" {
+		t.Error("the page of a failed sync is not to be seen")
+	}
+	write(t, b, 3*PageSize, "dirty")
+	if err := b.(interface{ DropCache(int64) error }).DropCache(2 * PageSize); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[int]string{0: "kept", PageSize: "lost", 2 * PageSize: "\x00\x00\x00\x00", 3 * PageSize: "dirt"} {
+		if got := string(b.Bytes()[at : at+4]); got != want {
+			t.Errorf("at %d stands %q, want %q", at, got, want)
+		}
+	}
+}

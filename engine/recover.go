@@ -42,7 +42,14 @@ func (s *Store) Recovery() Recovery { return s.recovery }
 type walk struct {
 	from     message.Offset
 	boundary message.Offset
-	known    message.Offset // the device has the log up to here for certain
+}
+
+// known is up to where the device has the log for certain.
+func (s *Store) known() message.Offset {
+	if s.mark.Last < 0 {
+		return 0
+	}
+	return s.mark.Flushed
 }
 
 func (s *Store) loadLog() error {
@@ -84,6 +91,11 @@ func (s *Store) loadQueues() (err error) {
 // checkpoint of a Java broker is not believed at all.
 func (s *Store) recover() error {
 	s.queues.SetLogMin(s.log.Min())
+	// What a process that was killed left in the page cache is made durable before anything is built on it, and after an unclean stop it is
+	// read from the device: after a write-back that failed the cache has records which the device never took.
+	if err := s.log.Refresh(s.known(), !s.recovery.Clean); err != nil {
+		return err
+	}
 	w, last := s.plan()
 	s.recovery.From = w.from
 	if s.recovery.Clean {
@@ -97,14 +109,6 @@ func (s *Store) recover() error {
 	}
 	if err := s.cut(end); err != nil {
 		return err
-	}
-	// What was read may have been in the page cache only, left there by a process that was killed.
-	for _, f := range s.log.Segments().Files() {
-		if message.Offset(f.End()) > w.known && message.Offset(f.Base()) < end {
-			if err := f.Sync(); err != nil {
-				return err
-			}
-		}
 	}
 	s.queues.SetLogMin(s.log.Min())
 	if err := s.queues.Flush(); err != nil {
@@ -133,7 +137,7 @@ func (s *Store) plan() (walk, dispatch.Position) {
 		}
 		return w, dispatch.Position{Last: -1}
 	}
-	w := walk{from: max(mark.Dispatched, s.log.Min()), boundary: mark.Flushed, known: mark.Flushed}
+	w := walk{from: max(mark.Dispatched, s.log.Min()), boundary: mark.Flushed}
 	if mark.Clean {
 		// Nothing of ours stands behind a clean mark. If something does, another broker wrote it, and its last segment is where it may be torn.
 		w.boundary = max(w.boundary, s.log.LastUsed())
@@ -235,8 +239,8 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 	if err != nil {
 		return 0, err
 	}
-	if end < w.known {
-		s.options.Logger.Error("the commit log ends before what was flushed: bytes were lost", "end", end, "flushed", w.known)
+	if known := s.known(); end < known {
+		s.options.Logger.Error("the commit log ends before what was flushed: bytes were lost", "end", end, "flushed", known)
 	}
 	s.log.RaiseStoreTime(last.LastStoreTimeMS)
 	s.recovery.position = last

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"ringmq/engine/message"
 	"ringmq/engine/segment"
 )
 
@@ -56,6 +57,27 @@ func checkFile(info segment.Info, size int64, last bool) error {
 	}
 	if base, _ := segment.ParseName(info.Name); base%size != 0 {
 		return fmt.Errorf("commitlog: segment %s does not begin at a multiple of mappedFileSizeCommitLog=%d", info.Name, size)
+	}
+	return nil
+}
+
+// Refresh makes everything that stands in the files durable from position from on, and with drop it makes sure that what is read there
+// comes from the device: an earlier process may have left pages in the cache that the device never took. An error means that bytes
+// were lost, or may be; when it is opened the next time the log shows what the device has. Before anything is read or written.
+func (l *Log) Refresh(from message.Offset, drop bool) error {
+	for _, f := range l.set.Files() {
+		if f.End() <= int64(from) {
+			continue
+		}
+		err := error(nil)
+		if drop {
+			err = f.Refresh(max(int64(from)-f.Base(), 0))
+		} else {
+			err = f.Sync()
+		}
+		if err != nil {
+			return fmt.Errorf("commitlog: the device may not have what was written behind %d before this start; the next start shows what it has: %w", from, err)
+		}
 	}
 	return nil
 }

@@ -47,7 +47,6 @@ func (q *Queue) cut(end message.Offset) (dropped int, err error) {
 	q.written = from
 	q.max.Store(from)
 	q.forgetMin()
-	q.touched = -1
 	if err := q.findLast(); err != nil {
 		return dropped, err
 	}

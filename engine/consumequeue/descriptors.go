@@ -176,15 +176,6 @@ func (d *descriptors) writeAt(q *Queue, number int64, b []byte, off int64) error
 	return nil
 }
 
-// markUnsynced lets the next sync include a file to which nothing was written.
-func (d *descriptors) markUnsynced(q *Queue, number int64) error {
-	f, err := d.useToWrite(q, number)
-	if err == nil {
-		d.written(f)
-	}
-	return err
-}
-
 func (d *descriptors) useToWrite(q *Queue, number int64) (*descriptor, error) {
 	// When most of what may be open waits for a sync, it is time for one: it costs less for many files at once. It holds up whoever
 	// puts to or reads from q, so that there is a limit to what may be unsynced; with fewer hot queues than MaxOpen it never comes here.

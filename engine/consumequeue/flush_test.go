@@ -58,6 +58,31 @@ func TestEntriesPutAgainAreSynced(t *testing.T) {
 	check(t, table.Close())
 }
 
+// What recovery finds it writes again, so that the pages are dirty: after a write-back that failed a sync of clean pages would prove nothing.
+func TestRewriteWritesWhatIsInFiles(t *testing.T) {
+	t.Parallel()
+	dir := made(t, 120)
+	var s syncer
+	var m consumequeue.Metrics
+	table := open(t, consumequeue.Options{Dir: dir, Sync: &s, Metrics: &m})
+	q := table.Get(zero)
+	put(t, q, 120, 125) // in memory
+	entries := make([]consumequeue.Entry, 30)
+	if n, err := q.Read(100, entries); err != nil || n != 25 {
+		t.Fatalf("read %d, %v", n, err)
+	}
+	check(t, q.Rewrite(100, entries[:25]))
+	if got := m.WrittenBytes.Load(); got != 20*consumequeue.EntrySize {
+		t.Errorf("%d bytes were written, want those of 20 entries", got)
+	}
+	check(t, table.Flush())
+	if !s.synced(file(dir, 2)) || s.synced(file(dir, 0)) {
+		t.Errorf("synced %v", s.calls)
+	}
+	expect(t, q, 0, 125)
+	check(t, table.Close())
+}
+
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	s := syncer{fail: errDevice}

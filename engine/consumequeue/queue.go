@@ -28,14 +28,13 @@ type Queue struct {
 	written int64      // entries before it are in the files
 	tail    []byte     // entries from written to max
 	endFile int64      // number behind the last file; equal to first's number: no file yet
-	touched int64      // the last file that was marked unsynced because entries found in it were put again
 	settled bool       // folders are durable, or in Table.unsettled
 	queued  bool       // in Table.dirty
 	deleted bool
 }
 
 func newQueue(t *Table, id ID) *Queue {
-	q := &Queue{ID: id, table: t, bad: checkID(id), touched: -1}
+	q := &Queue{ID: id, table: t, bad: checkID(id)}
 	q.minFor.Store(-1)
 	return q
 }
@@ -127,7 +126,7 @@ func (q *Queue) replace(n int64, e Entry) error {
 	}
 	if there, _ := DecodeEntry(unit[:]); there == e {
 		q.table.metrics.Skipped.Add(1)
-		return q.touch(number)
+		return q.writeAt(number, unit[:], off) // see Rewrite
 	}
 	if err := q.writeAt(number, AppendEntry(unit[:0], e), off); err != nil {
 		return err
@@ -144,20 +143,29 @@ func (q *Queue) replaced(n int64, e Entry) {
 	}
 }
 
-// touch marks a file unsynced although nothing was written to it: an entry found in it may be in the page cache only, left there
-// by a process that was killed, and whoever puts it again will claim after the next Flush that the device has it. Once for each
-// file is enough, as entries are put again in order. mu is held.
-func (q *Queue) touch(number int64) error {
-	if q.touched == number {
+// Rewrite writes entries, which were read from number from on, to where they are. Recovery does so with those it finds and is going to claim:
+// they may be in the page cache only, left there by a process that was killed, and after a write-back that failed a sync would say nothing
+// of pages that are clean. Entries of one file; those that are in memory still are left alone.
+func (q *Queue) Rewrite(from message.QueueOffset, entries []Entry) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.deleted {
+		return ErrDeleted
+	}
+	n := min(q.written-int64(from), int64(len(entries)))
+	if n <= 0 {
 		return nil
 	}
-	q.settle()
-	if err := q.table.files.markUnsynced(q, number); err != nil {
-		return err
+	units := make([]byte, 0, rewriteRoom)
+	for _, e := range entries[:n] {
+		units = AppendEntry(units, e)
 	}
-	q.touched = number
-	return nil
+	number, off := q.table.place(int64(from))
+	return q.writeAt(number, units, off)
 }
+
+// rewriteRoom keeps the buffer of Rewrite off the heap for as many entries as recovery reads at a time.
+const rewriteRoom = 32 * EntrySize
 
 // Read copies entries from number from on into dst, as many as there are, and tells how many. Below First and from Max on there
 // are none. Fillers are returned as they are.

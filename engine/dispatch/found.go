@@ -28,18 +28,17 @@ func NewFound(perFile int64, taken func(q *consumequeue.Queue, r *message.Record
 	return &Found{perFile: message.QueueOffset(perFile), taken: taken, chunks: make(map[*consumequeue.Queue]*chunk)}
 }
 
-// stays tells whether nothing has to be put for r. The first entry of each chunk is put all the same if it is equal, for with that the
-// queue makes its file durable: the entry may be in the page cache only, left there by a process that was killed.
+// stays tells whether nothing has to be put for r.
 func (f *Found) stays(q *consumequeue.Queue, r *message.Record, made consumequeue.Entry) bool {
 	if r.QueueOffset < q.First() || r.QueueOffset >= q.Max() {
 		return false
 	}
-	there, first, ok := f.entry(q, r.QueueOffset)
+	there, ok := f.entry(q, r.QueueOffset)
 	if !ok {
 		return false
 	}
 	if *there == made {
-		return !first
+		return true
 	}
 	if f.taken(q, r, *there, made) {
 		return true
@@ -48,22 +47,26 @@ func (f *Found) stays(q *consumequeue.Queue, r *message.Record, made consumequeu
 	return false
 }
 
-// entry returns the entry with a number, and whether it begins a chunk. False if it cannot be read: then it is put anew.
-func (f *Found) entry(q *consumequeue.Queue, number message.QueueOffset) (there *consumequeue.Entry, first, ok bool) {
+// entry returns the entry with a number. What is read is written again, by the chunk: it may be in the page cache only, left there by a
+// process that was killed, or even by a write-back that failed. False if it cannot be read or written: then it is put anew.
+func (f *Found) entry(q *consumequeue.Queue, number message.QueueOffset) (there *consumequeue.Entry, ok bool) {
 	c := f.chunks[q]
 	if c == nil {
 		c = &chunk{entries: make([]consumequeue.Entry, 0, foundChunk)}
 		f.chunks[q] = c
 	}
 	if i := int(number - c.from); i >= 0 && i < len(c.entries) {
-		return &c.entries[i], i == 0, true
+		return &c.entries[i], true
 	}
 	n := min(foundChunk, f.perFile-number%f.perFile)
 	got, err := q.Read(number, c.entries[:n])
+	if err == nil && got > 0 {
+		err = q.Rewrite(number, c.entries[:got])
+	}
 	if err != nil || got == 0 {
 		c.entries = c.entries[:0]
-		return nil, false, false
+		return nil, false
 	}
 	c.from, c.entries = number, c.entries[:got]
-	return &c.entries[0], true, true
+	return &c.entries[0], true
 }

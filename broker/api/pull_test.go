@@ -104,7 +104,12 @@ func TestPullBySubscription(t *testing.T) {
 	if n := len(records(t, a.Body)); n != 2 {
 		t.Errorf("%d records of tag A", n)
 	}
-	expect(t, "newer than the heartbeat", b.ask(t, 11, nil, pullFields("sysFlag", "0", "subVersion", "11")...), 25, "11")
+	a = b.ask(t, 11, nil, pullFields("sysFlag", "0", "subVersion", "11")...)
+	checkPull(t, "newer than the heartbeat", a, 0, "FOUND", 3, 0, 3)
+	if n := len(records(t, a.Body)); n != 3 {
+		t.Errorf("%d records for tags that are not known yet, want all", n)
+	}
+	expect(t, "newer, with SQL", b.ask(t, 11, nil, pullFields("sysFlag", "0", "subVersion", "11", "expressionType", "SQL92")...), 25, "11")
 	expect(t, "not subscribed", b.ask(t, 11, nil, pullFields("sysFlag", "0", "topic", "BenchmarkTest")...), 24, "BenchmarkTest")
 
 	sql := strings.NewReplacer(`"TAG"`, `"SQL92"`, `"subVersion":10`, `"subVersion":12`).Replace(heartbeatBody)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,6 +190,40 @@ func TestBuffersKeepOnlyALittle(t *testing.T) {
 		t.Errorf("%d bytes kept, want at most %d", p.size, pooledBytes)
 	}
 	p.put(nil)
+	if len(p.mapped) != 0 {
+		t.Errorf("%d buffers are still mapped", len(p.mapped))
+	}
+}
+
+// TestLargeFramesLeaveNothing: frames of the greatest size, whole or broken off, make no garbage, and nothing of them stays mapped.
+func TestLargeFramesLeaveNothing(t *testing.T) {
+	s := start(t, Options{Loops: 1, Handler: handler{handle: func(c *remoting.Command, r Reply) {
+		var answer remoting.Command
+		r.Write(&answer)
+	}}})
+	frame := request(1, 10, strings.Repeat("x", 16<<20-1000))
+	var before, after runtime.MemStats
+	const rounds = 5
+	for n := range rounds + 1 {
+		if n == 1 {
+			runtime.ReadMemStats(&before)
+		}
+		p := dial(t, s)
+		p.send(frame)
+		p.answer()
+		p.send(frame[:5<<20])
+		p.Close()
+		eventually(t, "connection ended", func() bool { return s.Stats().Connections == 0 })
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(len(frame)) {
+		t.Errorf("%d bytes allocated for %d frames of %d", n, rounds, len(frame))
+	}
+	for _, l := range *s.loops.Load() {
+		if n := len(l.buffers.mapped); n != 0 {
+			t.Errorf("%d buffers are still mapped", n)
+		}
+	}
 }
 
 // benchmarkSocket runs conns connections with window requests of a KiB each under way.

@@ -73,7 +73,7 @@ func (c *conn) ended(err error) {
 	}
 	c.gone = true
 	if !c.handling {
-		c.in = nil // else receive drops it
+		c.drop(len(c.in)) // else receive does
 	}
 	if c.paused {
 		c.paused = false

@@ -50,7 +50,7 @@ func (c *conn) receive(data []byte) {
 	c.mu.Unlock()
 	c.hand(b)
 	if c.gone {
-		c.in = nil
+		c.drop(len(c.in))
 	}
 }
 

@@ -206,6 +206,10 @@ func (s *Store) start() error {
 		s.dispatcher.Close()
 		return err
 	}
+	if err := s.lock.Claim(); err != nil { // behind the first mark: before it, what another broker did is not known to the next start
+		s.dispatcher.Close()
+		return errors.Join(err, s.keeper.Close(false))
+	}
 	s.flusher.Start()
 	s.overflow.start(s)
 	s.disk = diskGuard{dir: o.LogDir, ratio: o.DiskWarningRatio, usage: o.DiskUsage, report: s.diskChanged}

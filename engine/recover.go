@@ -60,7 +60,7 @@ func (s *Store) loadLog() error {
 	o := &s.options
 	s.log, err = commitlog.Open(commitlog.Options{
 		Storage: storage, SegmentSize: o.SegmentSize, MappedAppend: o.MappedAppend, PoolSize: o.PoolSize, LockPool: !o.UnlockedPool,
-		ZeroAhead: o.ZeroAhead, Now: o.Now, Logger: o.Logger,
+		LimitNear: func() { s.keeper.LimitNear() }, ZeroAhead: o.ZeroAhead, Now: o.Now, Logger: o.Logger,
 	})
 	return err
 }
@@ -132,13 +132,13 @@ func (s *Store) plan() (walk, dispatch.Position) {
 			s.options.Logger.Info("no valid mark, so this is as a first opening: every record is checked, which the next start will not have to do")
 		}
 		w := walk{from: s.log.Min(), boundary: s.log.LastUsed()}
-		if mark.Flushed == w.from && !mark.Clean {
+		if mark.Flushed == w.from && !mark.Clean && !s.lock.LastWasJava() {
 			w.boundary = w.from // the log was empty when the process began that was killed: all of it is ours and may be torn
 		}
 		return w, dispatch.Position{Last: -1}
 	}
 	w := walk{from: max(mark.Dispatched, s.log.Min()), boundary: mark.Flushed}
-	if mark.Clean {
+	if mark.Clean || s.lock.LastWasJava() {
 		// Nothing of ours stands behind a clean mark. If something does, another broker wrote it, and its last segment is where it may be torn.
 		w.boundary = max(w.boundary, s.log.LastUsed())
 	}
@@ -272,7 +272,7 @@ func (s *Store) cut(end message.Offset) error {
 	saved := int64(0)
 	if !s.nothingBehind(end) {
 		var err error
-		if saved, err = s.log.Cut(end, s.paths.cut); err != nil {
+		if saved, err = s.log.Cut(end, s.limit(end), s.paths.cut); err != nil {
 			return err
 		}
 	}
@@ -296,13 +296,28 @@ func (s *Store) nothingBehind(end message.Offset) bool {
 	if !s.recovery.Clean || !s.mark.Clean || end != s.mark.Flushed {
 		return false
 	}
+	return s.zerosBegin(end)
+}
+
+// limit is a position at and behind which there are only zeros, 0 if none is known. No append went beyond the mark's Limit, and a start
+// left zeros behind the end; unless a Java broker has had the store since, which knows of no limit.
+func (s *Store) limit(end message.Offset) message.Offset {
+	limit := s.mark.Limit
+	if limit < end || !s.lock.LastWasOwn() || !s.zerosBegin(limit) {
+		return 0
+	}
+	return limit
+}
+
+// zerosBegin looks at the first bytes at from, and of every segment behind it.
+func (s *Store) zerosBegin(from message.Offset) bool {
 	var zeros [4 * kib]byte
 	for _, f := range s.log.Segments().Files() {
-		from := max(int64(end), f.Base()) - f.Base()
-		if from >= f.Size() {
+		at := max(int64(from), f.Base()) - f.Base()
+		if at >= f.Size() {
 			continue
 		}
-		head := f.Bytes()[from:min(from+int64(len(zeros)), f.Size())]
+		head := f.Bytes()[at:min(at+int64(len(zeros)), f.Size())]
 		if !bytes.Equal(head, zeros[:len(head)]) {
 			return false
 		}

@@ -58,7 +58,7 @@ func decodeCheckpoint(b []byte) (Checkpoint, error) {
 // file is always replaced, never written in place.
 //
 //	offset  0: "RMQMARK"                    7 bytes
-//	        7: version, 1                   1 byte
+//	        7: version, 2                   1 byte
 //	        8: length of the whole file     uint64
 //	       16: Flushed                      int64, >= 0
 //	       24: Dispatched                   int64, 0..Flushed
@@ -66,7 +66,8 @@ func decodeCheckpoint(b []byte) (Checkpoint, error) {
 //	       40: LastStoreTimeMS              int64, >= 0
 //	       48: flags: bit 0 Clean           uint32, other bits zero
 //	       52: number of queues             uint32
-//	       56: queues, each
+//	       56: Limit                        int64, 0 or >= Flushed
+//	       64: queues, each
 //	             length of topic            uint16, > 0
 //	             topic
 //	             QueueID                    int32, >= 0
@@ -75,8 +76,8 @@ func decodeCheckpoint(b []byte) (Checkpoint, error) {
 //	      end: xxHash64 of all bytes before uint64
 const (
 	markMagic      = "RMQMARK"
-	markVersion    = 1
-	markHeaderLen  = 56
+	markVersion    = 2
+	markHeaderLen  = 64
 	markTrailerLen = 8
 	markQueueLen   = 2 + 4 + 8 + 8 // without the topic
 	markFlagClean  = 1 << 0
@@ -106,6 +107,7 @@ func appendMark(dst []byte, m *Mark) []byte {
 	}
 	dst = be.AppendUint32(dst, flags)
 	dst = be.AppendUint32(dst, uint32(len(m.Queues)))
+	dst = be.AppendUint64(dst, uint64(m.Limit))
 	for i := range m.Queues {
 		q := &m.Queues[i]
 		dst = be.AppendUint16(dst, uint16(len(q.Topic)))
@@ -142,6 +144,7 @@ func decodeMark(b []byte) (Mark, error) {
 		Dispatched:      message.Offset(be.Uint64(b[24:])),
 		Last:            message.Offset(be.Uint64(b[32:])),
 		LastStoreTimeMS: int64(be.Uint64(b[40:])),
+		Limit:           message.Offset(be.Uint64(b[56:])),
 	}
 	flags := be.Uint32(b[48:])
 	if flags&^uint32(markFlagClean) != 0 {
@@ -201,6 +204,8 @@ func (m *Mark) check() error {
 		return fmt.Errorf("last record is at %d, must be -1 or before %d (flushed)", m.Last, m.Flushed)
 	case m.LastStoreTimeMS < 0:
 		return fmt.Errorf("store time of the last record is %d, must not be negative", m.LastStoreTimeMS)
+	case m.Limit != 0 && m.Limit < m.Flushed:
+		return fmt.Errorf("limit is %d, must be 0 or at least %d (flushed)", m.Limit, m.Flushed)
 	case uint64(len(m.Queues)) > math.MaxUint32:
 		return fmt.Errorf("%d queues, at most %d fit", len(m.Queues), uint32(math.MaxUint32))
 	}

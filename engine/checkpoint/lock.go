@@ -13,11 +13,44 @@ import (
 // ErrLocked means that another broker, or another Open in this process, has the store.
 var ErrLocked = errors.New("store is in use")
 
-// lockText is what RocketMQ leaves in its lock file.
-const lockText = "lock"
+// What the lock file holds tells who had the store last: RocketMQ writes its text over the first bytes at every start.
+const (
+	javaText = "lock"
+	ownText  = "ringmq"
+)
 
 // Lock is a held store. The kernel gives it up with Release or with the end of the process, however that comes.
-type Lock struct{ f *os.File }
+type Lock struct {
+	f    *os.File
+	last string // the text of who had the store before
+}
+
+// LastWasOwn tells whether nobody but ringmq has had the store since its last Claim.
+func (l *Lock) LastWasOwn() bool { return l.last == ownText }
+
+// LastWasJava tells whether a Java broker has had the store since the last Claim.
+func (l *Lock) LastWasJava() bool {
+	return len(l.last) >= len(javaText) && l.last[:len(javaText)] == javaText
+}
+
+// Claim durably writes who has the store. It is called when what another broker may have done to the store is known and kept: whoever
+// reads the text later trusts the mark for it.
+func (l *Lock) Claim() error {
+	if l.LastWasOwn() {
+		return nil
+	}
+	_, err := l.f.WriteAt([]byte(ownText), 0)
+	if err == nil {
+		err = l.f.Truncate(int64(len(ownText)))
+	}
+	if err == nil {
+		err = l.f.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: claim store: %w", err)
+	}
+	return nil
+}
 
 // Acquire takes the lock file at path, making it if need be. It locks byte 0 as an open file description lock
 // (F_OFD_SETLK): that belongs to this one opened file, so it excludes a second Acquire in the same process, which a plain
@@ -32,12 +65,13 @@ func Acquire(path string) (*Lock, error) {
 		f.Close()
 		return nil, err
 	}
-	// Only the holder may touch the text.
-	if err := writeLockText(f); err != nil {
+	var text [len(ownText) + 1]byte
+	n, err := f.ReadAt(text[:], 0)
+	if err != nil && err != io.EOF {
 		f.Close()
 		return nil, fmt.Errorf("checkpoint: lock store: %w", err)
 	}
-	return &Lock{f}, nil
+	return &Lock{f, string(text[:n])}, nil
 }
 
 // Release gives the lock up. The file stays: removing it would let two brokers lock two files of one name.
@@ -64,21 +98,6 @@ func lockByte(f *os.File, path string) error {
 		return fmt.Errorf("checkpoint: store %s: %w by process %d", dir, ErrLocked, holder.Pid)
 	}
 	return fmt.Errorf("checkpoint: store %s: %w", dir, ErrLocked)
-}
-
-func writeLockText(f *os.File) error {
-	var have [len(lockText) + 1]byte
-	n, err := f.ReadAt(have[:], 0)
-	if err != nil && err != io.EOF {
-		return err
-	}
-	if string(have[:n]) == lockText {
-		return nil
-	}
-	if _, err := f.WriteAt([]byte(lockText), 0); err != nil {
-		return err
-	}
-	return f.Truncate(int64(len(lockText)))
 }
 
 func retryEINTR(call func() error) error {

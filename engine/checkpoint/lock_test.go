@@ -107,9 +107,6 @@ func TestLockExcludesInOneProcess(t *testing.T) {
 		}
 		wantLocked(t, path)
 		wantLocked(t, path) // a refused attempt does not give the held lock up
-		if b, err := os.ReadFile(path); err != nil || string(b) != "lock" {
-			t.Errorf("lock file holds %q, %v, want %q", b, err, "lock")
-		}
 		if err := l.Release(); err != nil {
 			t.Fatal(err)
 		}
@@ -121,21 +118,33 @@ func TestLockExcludesInOneProcess(t *testing.T) {
 	}
 }
 
-func TestLockText(t *testing.T) {
+func TestLockTellsWhoWasLast(t *testing.T) {
 	t.Parallel()
-	for _, old := range []string{"", "loc", "lock", "lock and more"} {
+	for old, who := range map[string]string{"": "", "loc": "", "lock": "java", "lockmq": "java", "lock and more": "java", "ringmq": "own", "ringmq2": ""} {
 		path := filepath.Join(t.TempDir(), "lock")
 		if err := os.WriteFile(path, []byte(old), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		l, err := Acquire(path)
-		if err != nil {
-			t.Fatal(err)
+		for claimed := range 2 {
+			l, err := Acquire(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.LastWasOwn() != (who == "own") || l.LastWasJava() != (who == "java") {
+				t.Errorf("%q: own %v, java %v, want %q", old, l.LastWasOwn(), l.LastWasJava(), who)
+			}
+			if claimed == 0 { // whoever ends before Claim leaves it as it was
+				l.Release()
+				continue
+			}
+			if err := l.Claim(); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(path); err != nil || string(b) != "ringmq" {
+				t.Errorf("over %q: lock file holds %q, %v", old, b, err)
+			}
+			l.Release()
 		}
-		if b, err := os.ReadFile(path); err != nil || string(b) != "lock" {
-			t.Errorf("over %q: lock file holds %q, %v, want %q", old, b, err, "lock")
-		}
-		l.Release()
 	}
 	if _, err := Acquire(filepath.Join(t.TempDir(), "no", "lock")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing folder: got error %v, want %v", err, os.ErrNotExist)

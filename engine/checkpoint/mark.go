@@ -16,6 +16,7 @@ type Mark struct {
 	Dispatched      message.Offset // the device has all queue entries of records before it; at most Flushed
 	Last            message.Offset // offset of the last record before Flushed, -1 if none: identity of the log
 	LastStoreTimeMS int64          // of that record, 0 if none
+	Limit           message.Offset // nothing was, or will be before a later mark, written at or behind it; 0: not known
 	Clean           bool           // a complete clean stop wrote it
 	Queues          []QueueMark    // as of Dispatched
 }

@@ -15,14 +15,15 @@ import (
 
 // goldenMark is written by hand from the diagram in format.go, without the checksum.
 const goldenMark = `
-	52 4d 51 4d 41 52 4b 01
-	00 00 00 00 00 00 00 76
+	52 4d 51 4d 41 52 4b 02
+	00 00 00 00 00 00 00 7e
 	00 00 00 00 40 00 00 00
 	00 00 00 00 3f ff ff ff
 	00 00 00 00 3f ff ff 00
 	00 00 01 a2 28 25 fd 9e
 	00 00 00 01
 	00 00 00 02
+	00 00 00 00 48 00 00 00
 	00 09  54 6f 70 69 63 54 65 73 74
 	00 00 00 03
 	00 00 00 00 00 00 00 0a
@@ -34,7 +35,7 @@ const goldenMark = `
 
 func sampleMark() Mark {
 	return Mark{
-		Flushed: 1 << 30, Dispatched: 1<<30 - 1, Last: 1<<30 - 256, LastStoreTimeMS: 1795969908126, Clean: true,
+		Flushed: 1 << 30, Dispatched: 1<<30 - 1, Last: 1<<30 - 256, LastStoreTimeMS: 1795969908126, Limit: 0x48000000, Clean: true,
 		Queues: []QueueMark{{"TopicTest", 3, 10, 255}, {"\xc3", 1<<31 - 1, 0, 0}},
 	}
 }
@@ -147,16 +148,18 @@ func TestMarkContradictions(t *testing.T) {
 		{"last below -1", put64(32, -2), "last record is at -2"},
 		{"last at flushed", put64(32, 1<<30), "last record is at 1073741824"},
 		{"negative store time", put64(40, -5), "store time of the last record is -5"},
+		{"limit below flushed", put64(56, 1<<30-1), "limit is 1073741823"},
+		{"negative limit", put64(56, -1), "limit is -1"},
 		{"unknown flag", put32(48, 3), "flags are 0x3"},
 		{"one queue too few", put32(52, 1), "23 bytes stand behind"},
 		{"one queue too many", put32(52, 3), "3 queues do not fit"},
 		{"absurd number of queues", put32(52, 1<<32-1), "4294967295 queues do not fit"},
-		{"empty topic", func(b []byte) []byte { b[56], b[57] = 0, 0; return append(b[:58], b[67:]...) }, "topic has 0 bytes"},
-		{"topic beyond the file", func(b []byte) []byte { b[56] = 0xff; return b }, "queue 0 at byte 56: cut short"},
-		{"second queue cut short", func(b []byte) []byte { b[57] = 31; return b[:len(b)-1] }, "cut short"},
-		{"negative queue id", put32(67, 1<<31), "id is -2147483648"},
-		{"min beyond max", put64(71, 256), "min is 256"},
-		{"negative min", put64(71, -1), "min is -1"},
+		{"empty topic", func(b []byte) []byte { b[64], b[65] = 0, 0; return append(b[:66], b[75:]...) }, "topic has 0 bytes"},
+		{"topic beyond the file", func(b []byte) []byte { b[64] = 0xff; return b }, "queue 0 at byte 64: cut short"},
+		{"second queue cut short", func(b []byte) []byte { b[65] = 31; return b[:len(b)-1] }, "cut short"},
+		{"negative queue id", put32(75, 1<<31), "id is -2147483648"},
+		{"min beyond max", put64(79, 256), "min is 256"},
+		{"negative min", put64(79, -1), "min is -1"},
 	} {
 		_, err := decodeMark(seal(c.spoil(fromHex(t, goldenMark))))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -164,8 +167,8 @@ func TestMarkContradictions(t *testing.T) {
 		}
 	}
 	later := fromHex(t, goldenMark)
-	later[7] = 2
-	if _, err := decodeMark(seal(later)); err == nil || !strings.Contains(err.Error(), "version is 2") {
+	later[7] = 3
+	if _, err := decodeMark(seal(later)); err == nil || !strings.Contains(err.Error(), "version is 3") {
 		t.Errorf("later version: got error %v, want one that names the version", err)
 	}
 }
@@ -209,8 +212,8 @@ func TestMarkMemory(t *testing.T) {
 
 func FuzzMark(f *testing.F) {
 	m := sampleMark()
-	f.Add(appendMark(nil, &m)[:118-8])
-	f.Add(appendMark(nil, &Mark{Last: -1})[:56])
+	f.Add(appendMark(nil, &m)[:126-8])
+	f.Add(appendMark(nil, &Mark{Last: -1})[:64])
 	f.Add([]byte(markMagic))
 	// The checksum is set by the target, or the fuzzer would never get past it.
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -26,7 +26,7 @@ func (l *Log) MaxAppend() int {
 // prepared or rollback neither has a number nor uses one up. They are placed in one segment, next to each other. Store times
 // never go backwards. The bytes are the caller's again when it returns.
 //
-// It returns ErrBusy instead of waiting, ErrTooLarge, the latch's error after Latch, or why the next segment cannot be made
+// It returns ErrBusy instead of waiting for room or a limit, ErrTooLarge, the latch's error after Latch, or why the next segment cannot be made
 // (a full disk); then nothing is placed and *next is as it was. No allocation.
 func (l *Log) Append(recs []byte, next *message.QueueOffset, p Placer) (Appended, error) {
 	if err := l.fits(len(recs)); err != nil {
@@ -58,6 +58,9 @@ func (l *Log) appendLocked(recs []byte, next *message.QueueOffset, nowMS int64, 
 	end := start + int64(len(recs))
 	if !l.poolHas(end) {
 		return Appended{}, ErrBusy
+	}
+	if err := l.withinLocked(end); err != nil {
+		return Appended{}, err
 	}
 	failpoint.Hit(failpoint.BeforeStamp)
 	l.storeTimeMS = max(l.storeTimeMS, nowMS)

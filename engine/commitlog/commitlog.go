@@ -11,13 +11,14 @@
 // The order of a life: Open (repairs the files), Scan, Cut, Start, then Append and the rest until Close. What Open and Cut
 // alter on disk is altered at once, so the abort file must stand before Open.
 //
-// Locks: the put lock covers Append and nothing that waits. No callback runs under it but Placer.Placed.
+// Locks: the put lock covers Append and nothing that waits. No callback runs under it but Placer.Placed and Options.LimitNear.
 package commitlog
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -54,8 +55,14 @@ type Log struct {
 	waiting atomic.Int32 // callers of Room that may be waiting on room
 	failing atomic.Bool  // the last attempt to make a segment failed, and was told
 
+	reached atomic.Int64 // what a limit is asked for, see Reached; written under mu
+
 	mu          sync.Mutex // the put lock; guards what follows
-	room        sync.Cond  // on mu: room in the pool, latch, close
+	room        sync.Cond  // on mu: room in the pool, a higher limit, latch, close
+	limit       int64      // nothing is appended beyond it
+	limitNear   int64      // a higher one is asked for when End passes it
+	limitAsked  bool       // and was asked for
+	limitErr    error      // why there is none
 	started     bool
 	closed      bool
 	segmentEnd  int64         // end of the segment that End stands in; End may be equal to it
@@ -74,8 +81,9 @@ type Options struct {
 	LockPool           bool
 	PoolLocked         func(bytes int64, err error) // progress of locking the pool; may be nil
 	ZeroAhead          bool                         // write zeros into the next segment ahead of time
-	ZeroBytesPerSecond int64                        // bound of that, 0 means none
+	ZeroBytesPerSecond int64                        // bound of that; 0 is 256 MiB/s
 	Now                func() int64                 // ms
+	LimitNear          func()                       // a higher limit is needed soon, see SetLimit; called under the put lock, must not block; may be nil
 	ScanProgress       func(done, total int64)      // called now and then by Scan, in bytes; may be nil
 	Logger             *slog.Logger                 // nil: says nothing
 }
@@ -110,7 +118,7 @@ func Open(o Options) (*Log, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l := &Log{options: o, logger: o.Logger}
+	l := &Log{options: o, logger: o.Logger, limit: math.MaxInt64, limitNear: math.MaxInt64}
 	l.room.L = &l.mu
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
@@ -172,6 +180,7 @@ func (l *Log) Start(end message.Offset) error {
 	}
 	l.started = true
 	l.end.Store(int64(end))
+	l.reached.Store(int64(end))
 	l.committed.Store(int64(end))
 	l.flushed.Store(int64(end))
 	l.preparer = segment.NewPreparer(segment.PreparerOptions{

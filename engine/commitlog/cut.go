@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -23,7 +24,12 @@ import (
 // The bytes of one segment go into one file of dir, named by the position of the first as 20 digits, with a suffix if that
 // name is taken; zeros at their end are left out. Nothing is erased before its copy is durable, so Cut may be stopped
 // anywhere and done again: at worst a stretch is saved twice. Later segments that are all zero stay, to be used.
-func (l *Log) Cut(end message.Offset, dir string) (saved int64, err error) {
+//
+// At and behind limit there are only zeros for certain, and nobody looks; 0: that is not known.
+func (l *Log) Cut(end, limit message.Offset, dir string) (saved int64, err error) {
+	if limit == 0 {
+		limit = math.MaxInt64
+	}
 	tail := l.set.Find(int64(end))
 	expected := int64(end)
 	if tail != nil {
@@ -34,23 +40,23 @@ func (l *Log) Cut(end message.Offset, dir string) (saved int64, err error) {
 		later = later[1:]
 	}
 	// From the back, so that what is left when we are stopped is always a beginning.
-	saved, err = l.cutLater(later, expected, dir)
+	saved, err = l.cutLater(later, expected, int64(limit), dir)
 	if err != nil || tail == nil {
 		return saved, err
 	}
-	n, err := l.cutTail(tail, int64(end), dir)
+	n, err := l.cutTail(tail, int64(end), int64(limit), dir)
 	return saved + n, err
 }
 
 // cutLater moves the segments of later away that are not all zero, and removes what stands behind them or behind a gap.
-func (l *Log) cutLater(later []*segment.File, expected int64, dir string) (saved int64, err error) {
+func (l *Log) cutLater(later []*segment.File, expected, limit int64, dir string) (saved int64, err error) {
 	removeFrom := int64(-1)
 	if len(later) > 0 && later[0].Base() != expected {
 		removeFrom = later[0].Base()
 	}
 	for i := len(later) - 1; i >= 0; i-- {
 		f := later[i]
-		last, err := usedUpTo(f, f.Base())
+		last, err := usedUpTo(f, f.Base(), limit)
 		if err != nil {
 			return saved, err
 		}
@@ -95,8 +101,8 @@ func (l *Log) saveSegment(f *segment.File, last int64, dir string) (int64, error
 }
 
 // cutTail saves and erases what f holds at and behind end.
-func (l *Log) cutTail(f *segment.File, end int64, dir string) (saved int64, err error) {
-	last, err := usedUpTo(f, end)
+func (l *Log) cutTail(f *segment.File, end, limit int64, dir string) (saved int64, err error) {
+	last, err := usedUpTo(f, end, limit)
 	if err != nil || last == end {
 		return 0, err
 	}
@@ -115,14 +121,21 @@ func (l *Log) cutTail(f *segment.File, end int64, dir string) (saved int64, err 
 	return saved, erase(f, end, last)
 }
 
-// usedUpTo returns the position behind the last byte of f that is not zero, at least from.
-func usedUpTo(f *segment.File, from int64) (at int64, err error) {
+// usedUpTo returns the position behind the last byte of f that is not zero, at least from. Behind limit it does not look.
+func usedUpTo(f *segment.File, from, limit int64) (at int64, err error) {
+	if from >= limit {
+		return from, nil
+	}
 	advise(f, sequential)
 	defer advise(f, normal)
 	defer forget(f, from)
 	defer guardFaults(f, &err)()
 	last := from
 	for _, s := range written(f, from-f.Base()) {
+		s.to = min(s.to, limit-f.Base())
+		if s.from >= s.to {
+			break
+		}
 		if i := lastNonZero(f.Bytes()[s.from:s.to]); i >= 0 {
 			last = f.Base() + s.from + int64(i) + 1
 		}

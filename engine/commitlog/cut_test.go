@@ -43,7 +43,7 @@ func TestCut(t *testing.T) {
 	before, third := storage.Live(secondName), storage.Live(thirdName)
 	dir := filepath.Join(t.TempDir(), "deep", "cut")
 	l := open(t, testOptions(storage))
-	saved, err := l.Cut(end, dir)
+	saved, err := l.Cut(end, 0, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestCut(t *testing.T) {
 	if storage.Live(thirdName) != nil || l.Segments().Last().Name() != secondName {
 		t.Error("the third segment is still there")
 	}
-	if saved, err := l.Cut(end, dir); saved != 0 || err != nil || len(cutFiles(t, dir)) != 1 {
+	if saved, err := l.Cut(end, 0, dir); saved != 0 || err != nil || len(cutFiles(t, dir)) != 1 {
 		t.Errorf("a second cut: %d, %v", saved, err)
 	}
 }
@@ -77,7 +77,7 @@ func TestCutKeepsAhead(t *testing.T) {
 	end := placed[len(placed)-1].End
 	l := open(t, testOptions(storage))
 	dir := filepath.Join(t.TempDir(), "cut")
-	if saved, err := l.Cut(end, dir); saved != 0 || err != nil {
+	if saved, err := l.Cut(end, 0, dir); saved != 0 || err != nil {
 		t.Errorf("got %d, %v", saved, err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -105,7 +105,7 @@ func TestCutNames(t *testing.T) {
 	for i := range 3 {
 		storage, _ := filled(t, 1, 1000)
 		l := open(t, testOptions(storage))
-		if _, err := l.Cut(message.Offset(2000), dir); err != nil {
+		if _, err := l.Cut(message.Offset(2000), 0, dir); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(cutFiles(t, dir)); n != i+1 {
@@ -131,7 +131,7 @@ func TestCutGap(t *testing.T) {
 		}
 		dir := t.TempDir()
 		l := open(t, testOptions(storage))
-		if _, err := l.Cut(end, dir); err != nil {
+		if _, err := l.Cut(end, 0, dir); err != nil {
 			t.Fatal(err)
 		}
 		if got := storage.Moved(filepath.Join(dir, thirdName)) != nil; got != wantMoved {
@@ -167,7 +167,7 @@ func TestCutStopped(t *testing.T) {
 		fault.Err = syscall.EIO
 		storage.Inject(&fault)
 		l := open(t, testOptions(storage))
-		if _, err := l.Cut(end, dir); !errors.Is(err, syscall.EIO) {
+		if _, err := l.Cut(end, 0, dir); !errors.Is(err, syscall.EIO) {
 			t.Errorf("%s: got %v", fault.Op, err)
 		}
 		if err := l.Close(); err != nil {
@@ -184,7 +184,7 @@ func TestCutStopped(t *testing.T) {
 			t.Errorf("%s: bytes are lost", fault.Op)
 		}
 		l = open(t, testOptions(storage))
-		if _, err := l.Cut(end, dir); err != nil {
+		if _, err := l.Cut(end, 0, dir); err != nil {
 			t.Errorf("%s: second cut: %v", fault.Op, err)
 		}
 		if !kept() || len(strings.Trim(string(storage.Durable(secondName)[3000:]), "\x00")) != 0 {
@@ -207,7 +207,7 @@ func TestCutUnwritableFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := open(t, testOptions(storage))
-	if _, err := l.Cut(placed[2].Start, inTheWay); err == nil || !strings.Contains(err.Error(), inTheWay) {
+	if _, err := l.Cut(placed[2].Start, 0, inTheWay); err == nil || !strings.Contains(err.Error(), inTheWay) {
 		t.Errorf("got %v", err)
 	}
 	if !bytes.Equal(storage.Live(firstName), before) {
@@ -243,7 +243,7 @@ func TestCutOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		l = open(t, testOptions(storage))
-		if _, err := l.Cut(9000, filepath.Join(dir, "cut")); err != nil {
+		if _, err := l.Cut(9000, 0, filepath.Join(dir, "cut")); err != nil {
 			t.Fatal(err)
 		}
 		got := cutFiles(t, filepath.Join(dir, "cut"))

@@ -205,7 +205,7 @@ func (m *model) open(mark message.Offset) {
 		m.next = 1 << 20 // the queue knows, not the log
 	}
 	m.opened++
-	if _, err := l.Cut(end, filepath.Join(m.cutDir, fmt.Sprint(m.opened))); err != nil {
+	if _, err := l.Cut(end, 0, filepath.Join(m.cutDir, fmt.Sprint(m.opened))); err != nil {
 		m.t.Fatal(err)
 	}
 	if err := l.Start(end); err != nil {

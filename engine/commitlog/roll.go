@@ -18,6 +18,9 @@ func (l *Log) rollLocked() error {
 	if !l.poolHas(l.segmentEnd) {
 		return ErrBusy
 	}
+	if err := l.withinLocked(l.segmentEnd); err != nil {
+		return err
+	}
 	next, err := l.nextLocked()
 	if err != nil {
 		return err
@@ -54,7 +57,8 @@ func (l *Log) nextLocked() (*segment.File, error) {
 		return f, nil
 	}
 	now := l.options.Now()
-	if err != nil && now-l.triedMS < retryMS {
+	since := now - l.triedMS // negative: the clock was set back
+	if err != nil && since >= 0 && since < retryMS {
 		return nil, cannotMake(l.segmentEnd, err)
 	}
 	if err != nil {
@@ -106,7 +110,7 @@ func (l *Log) Room(n int) error {
 	}
 }
 
-// awaitPool waits until the pool has room for an append of n bytes and what a roll puts before it. It returns the base of a
+// awaitPool waits until pool and limit have room for an append of n bytes and what a roll puts before it. It returns the base of a
 // segment that is needed first and not ready, or -1.
 func (l *Log) awaitPool(n int64, waited *bool) (base int64, err error) {
 	l.mu.Lock()
@@ -119,7 +123,12 @@ func (l *Log) awaitPool(n int64, waited *bool) (base int64, err error) {
 			return -1, err
 		}
 		rolls := l.end.Load()+n+message.BlankLen > l.segmentEnd
-		if l.poolHas(l.wantedLocked(n, rolls)) {
+		wanted := l.wantedLocked(n, rolls)
+		limited := l.withinLocked(wanted)
+		if limited != nil && limited != ErrBusy {
+			return -1, limited
+		}
+		if limited == nil && l.poolHas(wanted) {
 			if rolls {
 				return l.missingLocked()
 			}

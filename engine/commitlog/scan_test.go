@@ -194,7 +194,7 @@ func TestScanUnreadable(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), firstName) || n != 4 {
 		t.Errorf("scan: %d records, %v", n, err)
 	}
-	if _, err := l.Cut(1000, t.TempDir()); err == nil || !strings.Contains(err.Error(), firstName) {
+	if _, err := l.Cut(1000, 0, t.TempDir()); err == nil || !strings.Contains(err.Error(), firstName) {
 		t.Errorf("cut: %v", err)
 	}
 }
@@ -248,7 +248,7 @@ func TestFixtureStores(t *testing.T) {
 // checkGoesOn cuts, starts, appends and reads everything again.
 func checkGoesOn(t *testing.T, l *Log, end message.Offset, records int) {
 	t.Helper()
-	if _, err := l.Cut(end, t.TempDir()); err != nil {
+	if _, err := l.Cut(end, 0, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Start(end); err != nil {

@@ -18,6 +18,11 @@ const (
 	// after a kill has to walk; each mark costs two journal commits.
 	markBytes = 32 << 20
 
+	// The mark's Limit is kept so far ahead of the log: little at first, for it is what a start after a kill reads in vain, and more for a
+	// log that grows fast.
+	minAhead = 16 << 20
+	maxAhead = 128 << 20
+
 	// minIntervalMS keeps a setting of 0 from becoming a busy loop.
 	minIntervalMS = 10
 )
@@ -32,6 +37,9 @@ type Settings struct {
 // KeptLog is what the Keeper asks of the log.
 type KeptLog interface {
 	Flushed() message.Offset
+	Reached() message.Offset       // what a limit has to be above
+	SetLimit(limit message.Offset) // it may grow up to there
+	LimitFailed(err error)         // there is no higher limit for now
 }
 
 // KeptQueues is what the Keeper asks of the queues; *consumequeue.Table satisfies it.
@@ -61,24 +69,30 @@ type KeeperOptions struct {
 type Keeper struct {
 	o       KeeperOptions
 	urgent  chan struct{}
+	limit   chan struct{}
 	stop    chan struct{}
-	done    chan struct{}
+	done    sync.WaitGroup
 	started bool
 
+	// saving guards the mark and its file. It is taken after mu, or alone: a limit is raised while a round waits for the device.
+	saving      sync.Mutex
+	mark        checkpoint.Mark
+	limitFailed bool           // the log may be waiting for a limit that could not be saved
+	began       message.Offset // where the log ended at Start; it does not change after that
+
 	mu           sync.Mutex // one round at a time
-	mark         checkpoint.Mark
-	settled      Position // the newest position seen whose records are all on the device
-	candidate    Position // one further on, until it is settled
-	entries      int64    // of Position.Entries: flushed
-	lastThorough int64    // ms
-	queuesFailed error    // a flush of the queues has failed: nothing more is claimed of them in this run
+	settled      Position   // the newest position seen whose records are all on the device
+	candidate    Position   // one further on, until it is settled
+	entries      int64      // of Position.Entries: flushed
+	lastThorough int64      // ms
+	queuesFailed error      // a flush of the queues has failed: nothing more is claimed of them in this run
 }
 
 // NewKeeper makes a keeper that has not written anything yet.
 func NewKeeper(o KeeperOptions) *Keeper {
 	none := Position{Last: -1}
 	return &Keeper{
-		o: o, urgent: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		o: o, urgent: make(chan struct{}, 1), limit: make(chan struct{}, 1), stop: make(chan struct{}),
 		mark: checkpoint.Mark{Last: -1}, settled: none, candidate: none,
 	}
 }
@@ -88,11 +102,13 @@ func (k *Keeper) Start() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lastThorough = k.o.Now()
+	k.began = k.o.Log.Reached()
 	if err := k.keep(true, false); err != nil {
 		return err
 	}
 	k.started = true
-	go k.run()
+	k.done.Go(k.run)
+	k.done.Go(k.limits)
 	return nil
 }
 
@@ -104,12 +120,20 @@ func (k *Keeper) LogFlushed(message.Offset) {
 	}
 }
 
+// LimitNear says that the log comes near its limit: a mark with a higher one is saved. It never blocks.
+func (k *Keeper) LimitNear() {
+	select {
+	case k.limit <- struct{}{}:
+	default:
+	}
+}
+
 // Close ends the rounds. With clean it then makes everything durable, and the mark says that nothing else is to be expected; nil means
 // that this is so.
 func (k *Keeper) Close(clean bool) error {
 	if k.started {
 		close(k.stop)
-		<-k.done
+		k.done.Wait()
 		k.started = false
 	}
 	if !clean {
@@ -124,7 +148,6 @@ func (k *Keeper) Close(clean bool) error {
 }
 
 func (k *Keeper) run() {
-	defer close(k.done)
 	timer := time.NewTimer(k.interval())
 	defer timer.Stop()
 	for {
@@ -138,8 +161,24 @@ func (k *Keeper) run() {
 			err = k.round()
 			timer.Reset(k.interval())
 		}
-		if err != nil {
-			k.o.Logger.Error("queues, mark or checkpoint could not be kept; a start after a kill will take longer", "error", err)
+		k.report(err)
+	}
+}
+
+func (k *Keeper) report(err error) {
+	if err != nil {
+		k.o.Logger.Error("queues, mark or checkpoint could not be kept; a start after a kill will take longer", "error", err)
+	}
+}
+
+// limits raises the limit when the log asks for it. It has a goroutine of its own, since senders wait for it, and a round may take long.
+func (k *Keeper) limits() {
+	for {
+		select {
+		case <-k.limit:
+			k.report(k.raiseLimit())
+		case <-k.stop:
+			return
 		}
 	}
 }
@@ -154,9 +193,15 @@ func (k *Keeper) round() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	settings, now := k.o.Settings(), k.o.Now()
-	if now-k.lastThorough >= settings.ThoroughIntervalMS {
+	mark, limitFailed := k.latest()
+	if limitFailed {
+		if err := k.raiseLimit(); err != nil {
+			return err
+		}
+	}
+	if since := now - k.lastThorough; since >= settings.ThoroughIntervalMS || since < 0 { // below 0: the clock was set back
 		k.lastThorough = now
-		if k.o.Position().Dispatched == k.mark.Dispatched && k.o.Log.Flushed() == k.mark.Flushed {
+		if k.o.Position().Dispatched == mark.Dispatched && k.o.Log.Flushed() == mark.Flushed {
 			return nil // an idle store stays asleep
 		}
 		if err := k.o.FlushLog(); err != nil {
@@ -168,7 +213,7 @@ func (k *Keeper) round() error {
 	if dirty > 0 && dirty*entrySize >= int64(settings.LeastPages)*pageSize {
 		return k.keep(false, false)
 	}
-	if segment := k.o.SegmentSize; int64(k.o.Log.Flushed())/segment > int64(k.mark.Flushed)/segment {
+	if segment := k.o.SegmentSize; int64(k.o.Log.Flushed())/segment > int64(mark.Flushed)/segment {
 		return k.saveLogMark()
 	}
 	return nil
@@ -179,7 +224,8 @@ func (k *Keeper) keep(thorough, clean bool) error {
 	// Everything below is read before the flush, the position first: entries put meanwhile may be flushed too, but are not claimed.
 	position := k.o.Position()
 	flushed := k.o.Log.Flushed()
-	due := thorough || min(position.Dispatched, flushed)-k.mark.Dispatched >= markBytes
+	last, _ := k.latest()
+	due := thorough || min(position.Dispatched, flushed)-last.Dispatched >= markBytes
 	k.settle(position, flushed)
 	var queues []checkpoint.QueueMark
 	if due {
@@ -213,7 +259,7 @@ func (k *Keeper) markLog() error {
 }
 
 func (k *Keeper) saveLogMark() error {
-	mark := k.mark
+	mark, _ := k.latest()
 	position, flushed := k.o.Position(), k.o.Log.Flushed()
 	if flushed == mark.Flushed {
 		return nil
@@ -235,11 +281,42 @@ func (k *Keeper) settle(position Position, flushed message.Offset) {
 	}
 }
 
+// latest is the mark that was saved last, and whether the limit of a later one could not be.
+func (k *Keeper) latest() (mark checkpoint.Mark, limitFailed bool) {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	return k.mark, k.limitFailed
+}
+
 func (k *Keeper) save(mark checkpoint.Mark) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	return k.saveLocked(mark)
+}
+
+// raiseLimit saves the last mark with a higher limit.
+func (k *Keeper) raiseLimit() error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	return k.saveLocked(k.mark)
+}
+
+// saveLocked saves a mark with a limit that leaves the log room, and only then lets it grow up to there. Behind a clean mark nothing is
+// written any more.
+func (k *Keeper) saveLocked(mark checkpoint.Mark) error {
+	if reached := k.o.Log.Reached(); mark.Clean {
+		mark.Limit = reached
+	} else {
+		ahead := min(max((reached-k.began)/8, minAhead), maxAhead)
+		mark.Limit = max(reached+ahead, k.mark.Limit)
+	}
 	if err := mark.Save(k.o.MarkPath); err != nil {
+		k.limitFailed = true
+		k.o.Log.LimitFailed(err)
 		return err
 	}
-	k.mark = mark
+	k.mark, k.limitFailed = mark, false
+	k.o.Log.SetLimit(mark.Limit)
 	return nil
 }
 
@@ -247,13 +324,14 @@ func (k *Keeper) save(mark checkpoint.Mark) error {
 // begins its own recovery at the right place.
 func (k *Keeper) saveCheckpoint() error {
 	c := k.o.Checkpoint
-	c.LogTimeMS, c.QueueTimeMS = k.mark.LastStoreTimeMS, k.mark.LastStoreTimeMS
-	c.Confirmed, c.QueueOffset = max(k.mark.Last, 0), k.mark.Dispatched
+	mark, _ := k.latest()
+	c.LogTimeMS, c.QueueTimeMS = mark.LastStoreTimeMS, mark.LastStoreTimeMS
+	c.Confirmed, c.QueueOffset = max(mark.Last, 0), mark.Dispatched
 	return c.Save(k.o.CheckpointPath)
 }
 
 func (k *Keeper) queueMarks() []checkpoint.QueueMark {
-	marks := make([]checkpoint.QueueMark, 0, len(k.mark.Queues)+1)
+	var marks []checkpoint.QueueMark
 	k.o.Queues.Range(func(q *consumequeue.Queue) bool {
 		if first, end := q.First(), q.Max(); end > first {
 			marks = append(marks, checkpoint.QueueMark{Topic: q.ID.Topic, QueueID: q.ID.QueueID, Min: first, Max: end})

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +28,10 @@ type keptStore struct {
 	position dispatch.Position
 	happened []string
 	flushErr error
+	flushing chan struct{} // Flush waits for it if it is not nil
+
+	limit    message.Offset
+	limitErr error
 }
 
 func (k *keptStore) note(what string) { k.happened = append(k.happened, what) }
@@ -34,6 +40,30 @@ func (k *keptStore) Flushed() message.Offset {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.flushed
+}
+
+func (k *keptStore) Reached() message.Offset {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.end
+}
+
+func (k *keptStore) SetLimit(limit message.Offset) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.limit, k.limitErr = limit, nil
+}
+
+func (k *keptStore) LimitFailed(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.limitErr = err
+}
+
+func (k *keptStore) limited() (message.Offset, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.limit, k.limitErr
 }
 
 func (k *keptStore) FlushLog() error {
@@ -53,6 +83,9 @@ func (k *keptStore) Position() dispatch.Position {
 func (k *keptStore) Range(fn func(*consumequeue.Queue) bool) { k.table.Range(fn) }
 
 func (k *keptStore) Flush() error {
+	if k.flushing != nil {
+		<-k.flushing
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note("queues")
@@ -77,7 +110,11 @@ func (k *keptStore) take() []string {
 }
 
 func keeperOf(k *keptStore, dir string) *dispatch.Keeper {
-	return dispatch.NewKeeper(dispatch.KeeperOptions{
+	return dispatch.NewKeeper(optionsOf(k, dir))
+}
+
+func optionsOf(k *keptStore, dir string) dispatch.KeeperOptions {
+	return dispatch.KeeperOptions{
 		Log: k, FlushLog: k.FlushLog, Queues: k, Position: k.Position, SegmentSize: segmentSize,
 		Settings: func() dispatch.Settings {
 			return dispatch.Settings{IntervalMS: 1000, ThoroughIntervalMS: 60_000, LeastPages: 2}
@@ -86,7 +123,7 @@ func keeperOf(k *keptStore, dir string) *dispatch.Keeper {
 		Checkpoint: checkpoint.Checkpoint{IndexTimeMS: 77},
 		Now:        func() int64 { return time.Now().UnixMilli() },
 		Logger:     slog.New(slog.DiscardHandler),
-	})
+	}
 }
 
 func readMark(t testing.TB, dir string) checkpoint.Mark {
@@ -238,4 +275,86 @@ func TestKeeperClosedUncleanly(t *testing.T) {
 	if after := fmt.Sprintf("%+v", readMark(t, dir)); after != before {
 		t.Errorf("mark %s, was %s", after, before)
 	}
+}
+
+// The log may grow up to what a mark that is on the device says, and the limit is raised also while a round waits for the device.
+func TestKeeperRaisesTheLimit(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keptStore{table: openTable(t, filepath.Join(dir, "queues")), position: dispatch.Position{Last: -1}}
+		k.set(1000, 1000, at(1000, 900, 0))
+		keeper := keeperOf(k, dir)
+		if err := keeper.Start(); err != nil {
+			t.Fatal(err)
+		}
+		check := func(want message.Offset, fails bool) {
+			t.Helper()
+			synctest.Wait()
+			if limit, err := k.limited(); limit != want || (err != nil) != fails || readMark(t, dir).Limit != want {
+				t.Errorf("limit %d, %v, that of the mark %d; want %d, failing %v", limit, err, readMark(t, dir).Limit, want, fails)
+			}
+		}
+		check(1000+16<<20, false)
+
+		k.flushing = make(chan struct{})
+		k.set(1000, 10<<20, at(1000, 900, 5000)) // enough entries for a flush, which hangs
+		time.Sleep(time.Second)
+		keeper.LimitNear()
+		check(26<<20, false)
+
+		// A log that grows fast gets more ahead.
+		k.set(1000, 400<<20+1000, at(1000, 900, 5000))
+		keeper.LimitNear()
+		check(450<<20+1000, false)
+		k.set(1000, 4<<30, at(1000, 900, 5000))
+		keeper.LimitNear()
+		check(4<<30+128<<20, false)
+		close(k.flushing)
+
+		// A mark that cannot be saved is tried again each round.
+		obstacle := filepath.Join(dir, "mark.tmp")
+		if err := os.Mkdir(obstacle, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		k.set(1000, 4<<30+100<<20, at(1000, 900, 5000))
+		keeper.LimitNear()
+		check(4<<30+128<<20, true)
+		if err := os.Remove(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		check(4<<30+228<<20, false)
+
+		k.set(4<<30+100<<20, 4<<30+100<<20, at(4<<30+100<<20, 900, 5000))
+		if err := keeper.Close(true); err != nil {
+			t.Fatal(err)
+		}
+		check(4<<30+100<<20, false)
+	})
+}
+
+// A clock that is set back does not stop the thorough rounds.
+func TestKeeperClockSetBack(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keptStore{table: openTable(t, filepath.Join(dir, "queues")), position: dispatch.Position{Last: -1}}
+		var back atomic.Int64
+		o := optionsOf(k, dir)
+		o.Now = func() int64 { return time.Now().UnixMilli() - back.Load() }
+		keeper := dispatch.NewKeeper(o)
+		if err := keeper.Start(); err != nil {
+			t.Fatal(err)
+		}
+		k.take()
+		back.Store(24 * 3600 * 1000)
+		k.set(100, 100, at(100, 50, 1))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := k.take(); !slices.Equal(got, []string{"log", "queues"}) {
+			t.Errorf("a second after the clock was set back: %v", got)
+		}
+		if err := keeper.Close(false); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -72,6 +72,9 @@ func (l *Log) appendLocked(recs []byte, next *message.QueueOffset, nowMS int64, 
 		p.Placed(a)
 	}
 	l.publishLocked(end)
+	if l.entered {
+		l.askLocked()
+	}
 	return a, nil
 }
 

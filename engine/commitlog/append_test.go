@@ -319,9 +319,9 @@ func TestDiskFull(t *testing.T) {
 		full := &memstore.Fault{Op: memstore.OpCreate, Name: "00000000000000016384", Always: true, Err: syscall.ENOSPC}
 		storage.Inject(full)
 		l := started(t, o)
-		synctest.Wait()
 		var next message.QueueOffset
 		put(t, l, record(t, 0, 10000), &next)
+		synctest.Wait()
 		refused := func(err error) {
 			t.Helper()
 			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), full.Name) || errors.Is(err, ErrLatched) {
@@ -347,6 +347,27 @@ func TestDiskFull(t *testing.T) {
 		a := put(t, l, record(t, 2, 10000), &next)
 		if a.Start != testSegment || next != 3 {
 			t.Errorf("got %+v, next %d", a, next)
+		}
+	})
+}
+
+// TestFirstAppendAsksForTheNextSegment: a log that was just started makes none, so that its owner is ready sooner.
+func TestFirstAppendAsksForTheNextSegment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		storage := mem()
+		l := started(t, testOptions(storage))
+		synctest.Wait()
+		if n := storage.Count(memstore.OpCreate); n != 1 {
+			t.Errorf("%d segments were made by the start, want 1", n)
+		}
+		var next message.QueueOffset
+		for i := range 2 {
+			put(t, l, record(t, i, 1000), &next)
+			synctest.Wait()
+			if n := storage.Count(memstore.OpCreate); n != 2 {
+				t.Errorf("%d segments were made, want 2", n)
+			}
 		}
 	})
 }

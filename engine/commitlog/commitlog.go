@@ -67,6 +67,7 @@ type Log struct {
 	closed      bool
 	segmentEnd  int64         // end of the segment that End stands in; End may be equal to it
 	current     *segment.File // that segment
+	entered     bool          // nothing was appended to it yet, and the one behind it not asked for
 	triedMS     int64         // when the one behind it was asked for last
 	storeTimeMS int64         // of the last record
 	blank       []byte        // end record under construction
@@ -155,7 +156,7 @@ func (o *Options) validate() error {
 
 // Start declares end to be the end of everything: appended, committed and flushed. It makes the segment of end if it is
 // missing and allocates it if it is sparse, so that no write into it can find the disk full; the next one is made in the
-// background. Behind end there must be only zeros, see Cut.
+// background once something is appended. Behind end there must be only zeros, see Cut.
 func (l *Log) Start(end message.Offset) error {
 	current, err := l.segmentAt(int64(end))
 	if err != nil {

@@ -68,12 +68,18 @@ func (l *Log) nextLocked() (*segment.File, error) {
 	return nil, ErrBusy
 }
 
-// enterLocked makes f the segment that is appended to and asks for the one behind it.
+// enterLocked makes f the segment that is appended to. The next append asks for the one behind it: a store that has just been opened is to
+// answer before a gigabyte is written in the background, and one that nobody uses needs no segment ahead.
 func (l *Log) enterLocked(f *segment.File) {
-	l.current, l.segmentEnd = f, f.End()
-	if l.set.Find(f.End()) == nil {
+	l.current, l.segmentEnd, l.entered = f, f.End(), true
+}
+
+// askLocked asks for the segment behind the current one, once for each.
+func (l *Log) askLocked() {
+	l.entered = false
+	if l.set.Find(l.segmentEnd) == nil {
 		l.triedMS = l.options.Now()
-		l.preparer.Prepare(f.End())
+		l.preparer.Prepare(l.segmentEnd)
 	}
 }
 

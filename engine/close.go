@@ -30,8 +30,15 @@ func (s *Store) Close() error {
 		flushed = closed
 	}
 	err := errors.Join(flushed, kept, s.queues.Close(), s.log.Close(), s.ring.Close())
-	if complete && err == nil {
+	switch {
+	case err != nil:
+	case complete:
 		err = checkpoint.ClearAbort(s.paths.abort)
+	default:
+		err = errIncomplete
+		if latched := s.log.Latched(); latched != nil {
+			err = latched
+		}
 	}
 	return errors.Join(err, s.lock.Release())
 }

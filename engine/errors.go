@@ -10,7 +10,7 @@ var (
 	// ErrForeign refuses a store of another kind.
 	ErrForeign = errors.New("engine: the folder holds a store of another kind")
 
-	errTimeout  = errors.New("engine: the flush took longer than syncFlushTimeout; the message is stored, without a promise")
-	errTooMany  = errors.New("engine: too many messages wait for room in the commit log")
-	errDiskFull = errors.New("engine: the disk is too full to take messages")
+	errTooMany    = errors.New("engine: too many messages wait for room in the commit log")
+	errDiskFull   = errors.New("engine: the disk is too full to take messages")
+	errIncomplete = errors.New("engine: closed before every message had its queue entry; the next start makes them")
 )

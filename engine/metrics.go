@@ -1,6 +1,11 @@
 package engine
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"ringmq/engine/consumequeue"
+	"ringmq/engine/flush"
+)
 
 // Metrics counts what the store did since Open. All fields only grow.
 type Metrics struct {
@@ -15,5 +20,11 @@ type Metrics struct {
 	Damaged     atomic.Int64 // entries skipped while serving, because no whole record stood there
 }
 
+// QueueMetrics are the counters of the consume queues.
+func (s *Store) QueueMetrics() *consumequeue.Metrics { return &s.queueMetrics }
+
 // Metrics are the store's own counters; read only.
 func (s *Store) Metrics() *Metrics { return &s.metrics }
+
+// FlushMetrics are the counters of the flush service.
+func (s *Store) FlushMetrics() *flush.Metrics { return s.flusher.Metrics() }

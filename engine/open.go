@@ -45,6 +45,8 @@ type Store struct {
 	recovery   Recovery
 	metrics    Metrics
 	damageTold atomic.Int64 // ns: when damage was last told
+
+	queueMetrics consumequeue.Metrics
 }
 
 // paths are the names of RocketMQ, and below ringmq/ those of our own, which a Java broker ignores.

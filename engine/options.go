@@ -24,6 +24,9 @@ const (
 	maxSegmentSize = gib // an end record and a record's size field are 31 bits; what the original can map, too
 	minSegmentSize = 4 * kib
 	entrySize      = 20
+
+	// zeroRate bounds, in bytes a second, what zeroing the next segment takes from the device while messages are flushed to it.
+	zeroRate = 256 * mib
 )
 
 // Options of a store. Zero values mean the defaults of RocketMQ; the key it stands for in a configuration file is named beside each.
@@ -35,7 +38,7 @@ type Options struct {
 	MaxMessageSize int    // maxMessageSize 4 MiB: body bytes of a message
 	SyncFlush      bool   // flushDiskType=SYNC_FLUSH
 	MappedAppend   bool   // ringmq.appendPath=mmap
-	PoolSize       int64  // ringmq.poolSize 64 MiB
+	PoolSize       int64  // ringmq.poolSize 32 MiB
 	UnlockedPool   bool   // do not lock the pool's memory
 	ZeroAhead      bool   // ringmq.zeroSegments
 	Ring           bool   // ringmq.uring=auto
@@ -80,9 +83,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.LogDir, filepath.Join(o.Dir, "commitlog"))
 	setDefault(&o.SegmentSize, gib)
 	setDefault(&o.QueueFileSize, 6_000_000)
-	o.QueueFileSize = (o.QueueFileSize + entrySize - 1) / entrySize * entrySize // whole entries, rounded up as in the original
+	o.QueueFileSize = consumequeue.RoundFileSize(o.QueueFileSize) // whole entries, as in the original
 	setDefault(&o.MaxMessageSize, int(4*mib))
-	setDefault(&o.PoolSize, 64*mib)
+	setDefault(&o.PoolSize, 32*mib)
 	setDefault(&o.DelayLevels, dispatch.DefaultDelays)
 	setDefault(&o.DiskWarningRatio, 0.90)
 	setDefault(&o.MaxOpenQueues, 1024)
@@ -124,7 +127,10 @@ func defaultQueueFlush() QueueFlushSettings {
 // Validate tells the first setting that cannot work: its key, its value and what is allowed. It looks at the options as Open would use
 // them, with the defaults filled in.
 func (o Options) Validate() error {
-	o = o.withDefaults()
+	queueFileSize := o.QueueFileSize // before it is rounded
+	if o = o.withDefaults(); queueFileSize == 0 {
+		queueFileSize = o.QueueFileSize
+	}
 	within := func(key string, value, low, high int64) error {
 		if value < low || value > high {
 			return fmt.Errorf("engine: %s is %d, allowed are %d to %d", key, value, low, high)
@@ -142,7 +148,7 @@ func (o Options) Validate() error {
 	}
 	checks := []error{
 		within("mappedFileSizeCommitLog", o.SegmentSize, minSegmentSize, maxSegmentSize),
-		within("mappedFileSizeConsumeQueue", o.QueueFileSize, entrySize, gib),
+		within("mappedFileSizeConsumeQueue", queueFileSize, entrySize, gib),
 		within("maxMessageSize", int64(o.MaxMessageSize), 1, maxSegmentSize-recordOverhead),
 		within("ringmq.poolSize", o.PoolSize, 64*kib, 64*gib),
 	}

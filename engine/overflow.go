@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -105,7 +104,7 @@ func (o *overflow) append(p *PutRequest) outcome {
 			return who
 		}
 		if err := o.store.log.Room(len(p.records)); err != nil {
-			return p.refuse(Unavailable, fmt.Errorf("engine: no room in the commit log: %w", err))
+			return p.refuse(Unavailable, o.store.refusal(err))
 		}
 	}
 }

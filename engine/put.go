@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"ringmq/engine/commitlog"
 	"ringmq/engine/consumequeue"
@@ -120,7 +121,7 @@ func (s *Store) append(p *PutRequest) (outcome, error) {
 		return answerNow, err
 	}
 	if err != nil {
-		return p.refuse(Unavailable, fmt.Errorf("engine: the store takes no messages: %w", err)), nil
+		return p.refuse(Unavailable, s.refusal(err)), nil
 	}
 	// From here on p may be answered, and used again, by others; but not when the answer is ours.
 	s.metrics.Puts.Add(int64(count))
@@ -130,6 +131,15 @@ func (s *Store) append(p *PutRequest) (outcome, error) {
 		return answerNow, nil
 	}
 	return answerLater, nil
+}
+
+// refusal is the text for senders. A full disk, which passes, is told with its path and how full it is.
+func (s *Store) refusal(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("engine: the store takes no messages: %w", err)
+	}
+	used, _ := s.options.DiskUsage(s.options.LogDir)
+	return fmt.Errorf("%w: %s is %.1f %% full: %w", errDiskFull, s.options.LogDir, used*100, err)
 }
 
 // immediate: answered at appended. In the mapped mode what is appended is in the page cache, so committed, at once.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -431,6 +432,43 @@ func TestFullDisk(t *testing.T) {
 		percent.Store(90)
 		time.Sleep(1100 * time.Millisecond)
 		put(t, s, 0, "c")
+		closeStore(t, s)
+	})
+}
+
+// When the next segment cannot be made, puts that need it are refused with the reason, and taken again when it can.
+func TestNoRoomForASegment(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.New()
+		o := small(dir)
+		o.Ring = false
+		o.Storage = func(string) (segment.Storage, error) { return disk, nil }
+		o.DiskUsage = func(string) (float64, error) { return 0.995, nil }
+		s, err := engine.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk.Inject(&memstore.Fault{Op: memstore.OpCreate, Always: true, Err: syscall.ENOSPC})
+		body := strings.Repeat("x", 10_000)
+		var r engine.PutResult
+		stored := 0
+		for r = try(t, s, text(testTopic, 0, body, "")); r.Status == engine.PutOK; r = try(t, s, text(testTopic, 0, body, "")) {
+			stored++
+		}
+		if stored < 6 || r.Status != engine.Unavailable || !errors.Is(r.Err, syscall.ENOSPC) ||
+			!strings.Contains(r.Err.Error(), "99.5 % full") || !strings.Contains(r.Err.Error(), dir) {
+			t.Errorf("after %d: %+v", stored, r)
+		}
+		if s.Latched() != nil {
+			t.Error("a full disk is no latch")
+		}
+		disk.Heal()
+		time.Sleep(1100 * time.Millisecond)
+		for range 10 {
+			put(t, s, 0, body)
+		}
+		audit(t, s)
 		closeStore(t, s)
 	})
 }

@@ -80,7 +80,8 @@ func (s *Store) loadQueues() (err error) {
 	}
 	s.queues, err = consumequeue.Open(consumequeue.Options{
 		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: s.ring, Logger: s.options.Logger,
-		Known: func(id consumequeue.ID) message.QueueOffset { return known[id] },
+		Metrics: &s.queueMetrics,
+		Known:   func(id consumequeue.ID) message.QueueOffset { return known[id] },
 	})
 	return err
 }

@@ -8,6 +8,8 @@ import mq
 SEGMENT = 1 << 20        # mappedFileSizeCommitLog of all cases
 QUEUE_UNITS = 1000       # entries of a queue file
 TOPIC, QUEUES = "T", 4
+MAGIC_V2 = mq.MAGIC + 4 # the topic's length has two bytes
+BORN_V6, STORED_V6 = 0x10, 0x20
 SUCCESS, SYSTEM_ERROR, ILLEGAL, TOPIC_NOT_EXIST, PULL_NOT_FOUND, INVALID = 0, 1, 13, 17, 19, 29
 
 
@@ -206,16 +208,18 @@ def pull_all(c, topic, queue, low=None, high=None):
 
 
 def check_record(r, at):
-    """Says what is not whole in one record of the first form with IPv4 hosts."""
-    (own,) = struct.unpack_from(">q", r, 28)
-    (body_len,) = struct.unpack_from(">i", r, 84)
+    """Says what is not whole in one record."""
+    (magic,), (own,), (flags,) = (struct.unpack_from(f, r, place) for f, place in ((">i", 4), (">q", 28), (">i", 36)))
+    body_at = 88 + (12 if flags & BORN_V6 else 0) + (12 if flags & STORED_V6 else 0)
+    (body_len,) = struct.unpack_from(">i", r, body_at - 4)
     if own != at: return "says it is at %d" % own
-    if not 0 <= body_len <= len(r) - 91: return "body of %d bytes" % body_len
-    body = r[88:88 + body_len]
-    if body and mq.crc(body) != struct.unpack_from(">i", r, 8)[0]: return "body checksum"
-    topic_at = 88 + body_len
-    properties_at = topic_at + 1 + r[topic_at]
-    if not r[topic_at] or properties_at + 2 > len(r): return "topic length %d" % r[topic_at]
+    if not 0 <= body_len <= len(r) - body_at - 3: return "body of %d bytes" % body_len
+    body = r[body_at:body_at + body_len]
+    if (mq.crc(body) if body else 0) != struct.unpack_from(">i", r, 8)[0]: return "body checksum"
+    topic_at = body_at + body_len
+    topic_len = r[topic_at] if magic == mq.MAGIC else struct.unpack_from(">H", r, topic_at)[0]
+    properties_at = topic_at + (1 if magic == mq.MAGIC else 2) + topic_len
+    if not topic_len or properties_at + 2 > len(r): return "topic length %d" % topic_len
     if properties_at + 2 + struct.unpack_from(">H", r, properties_at)[0] != len(r): return "properties length"
     return None
 
@@ -238,7 +242,7 @@ def walk_log(store, segment=SEGMENT):
                 break
             if size == 0 and magic == 0: break
             expect(end is None, "nothing stands behind the end of the log", end, base + at)
-            expect(magic == mq.MAGIC and 91 <= size <= len(b) - at, "a record stands at %d" % (base + at), size, hex(magic & 0xffffffff))
+            expect(magic in (mq.MAGIC, MAGIC_V2) and 91 <= size <= len(b) - at, "a record stands at %d" % (base + at), size, hex(magic & 0xffffffff))
             why = check_record(b[at:at + size], base + at)
             expect(why is None, "the record at %d is whole" % (base + at), why)
             at += size

@@ -103,6 +103,16 @@ func (b *broker) start() error {
 	return err
 }
 
+// gone tells that the process has ended.
+func (b *broker) gone() bool {
+	select {
+	case <-b.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 func (b *broker) kill() {
 	_ = b.cmd.Process.Kill()
 	<-b.ended

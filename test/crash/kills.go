@@ -25,23 +25,15 @@ func kills(binary, dir string, n int, withFailpoints bool, seed uint64) ([]int, 
 	for round := range n {
 		point := ""
 		if withFailpoints && round%2 == 1 {
-			point = fmt.Sprintf("%s:%d", failpoints[round/2%len(failpoints)], 200+rng.IntN(300))
-			if name := failpoints[round/2%len(failpoints)]; name == "midRoll" || name == "midCut" {
-				point = name
-			}
-			if err := b.stop(); err != nil {
-				return acked, err
-			}
-			if err := b.begin(point); err != nil {
-				return acked, err
-			}
-			if up, err := b.ready(); err != nil {
-				return acked, err
-			} else if !up {
-				return acked, fmt.Errorf("ended at %s before it was up:\n%s", point, b.out)
+			point = failpointOf(round/2, rng)
+			if err := beginAt(b, point, rng); err != nil {
+				return acked, fmt.Errorf("round %d (%s): %w", round, point, err)
 			}
 		}
-		loadUntilGone(l, b, rng, point != "")
+		l.count = 0
+		if !b.gone() {
+			loadUntilGone(l, b, rng, point != "")
+		}
 		acked = append(acked, l.count)
 		if round%3 == 2 {
 			if err := tearTail(b.store(), rng); err != nil {
@@ -66,6 +58,39 @@ func kills(binary, dir string, n int, withFailpoints bool, seed uint64) ([]int, 
 		fmt.Printf("kill %2d: %-16s %5d acknowledged, start %d ms\n", round, point, l.count, started.Milliseconds())
 	}
 	return acked, b.stop()
+}
+
+// failpointOf is the n-th failpoint and after how many passes it strikes: rare places at once, those of every message later.
+func failpointOf(n int, rng *rand.Rand) string {
+	switch name := failpoints[n%len(failpoints)]; name {
+	case "midRoll", "midCut":
+		return name
+	default:
+		return fmt.Sprintf("%s:%d", name, 200+rng.IntN(300))
+	}
+}
+
+// beginAt restarts the broker so that it kills itself at point. midCut strikes in the recovery of a torn tail: it is gone afterwards.
+func beginAt(b *broker, point string, rng *rand.Rand) error {
+	if point == "midCut" {
+		b.kill()
+		if err := tearTail(b.store(), rng); err != nil {
+			return err
+		}
+	} else if err := b.stop(); err != nil {
+		return err
+	}
+	if err := b.begin(point); err != nil {
+		return err
+	}
+	up, err := b.ready()
+	if err != nil {
+		return err
+	}
+	if !up && point != "midCut" {
+		return fmt.Errorf("the broker ended before it was up:\n%s", b.out)
+	}
+	return nil
 }
 
 func firstStart(b *broker) error {

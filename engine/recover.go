@@ -60,7 +60,7 @@ func (s *Store) loadLog() error {
 	o := &s.options
 	s.log, err = commitlog.Open(commitlog.Options{
 		Storage: storage, SegmentSize: o.SegmentSize, MappedAppend: o.MappedAppend, PoolSize: o.PoolSize, LockPool: !o.UnlockedPool,
-		LimitNear: func() { s.keeper.LimitNear() }, ZeroAhead: o.ZeroAhead, Now: o.Now, Logger: o.Logger,
+		LimitNear: func() { s.keeper.LimitNear() }, ZeroAhead: o.ZeroAhead, ZeroBytesPerSecond: zeroRate, Now: o.Now, Logger: o.Logger,
 	})
 	return err
 }

@@ -85,7 +85,6 @@ type Keeper struct {
 	candidate    Position   // one further on, until it is settled
 	entries      int64      // of Position.Entries: flushed
 	lastThorough int64      // ms
-	queuesFailed error      // a flush of the queues has failed: nothing more is claimed of them in this run
 }
 
 // NewKeeper makes a keeper that has not written anything yet.

@@ -47,7 +47,9 @@ func (x *Entries) Put(r *message.Record) (*consumequeue.Queue, consumequeue.Entr
 
 // failed passes on an error of the disk, after which the same Put can be tried again. Any other will stay: no checksum covers the fields
 // that an entry's place comes from. The record is left in the log then, without an entry.
-func (x *Entries) failed(q *consumequeue.Queue, r *message.Record, made consumequeue.Entry, err error) (*consumequeue.Queue, consumequeue.Entry, error) {
+func (x *Entries) failed(
+	q *consumequeue.Queue, r *message.Record, made consumequeue.Entry, err error,
+) (*consumequeue.Queue, consumequeue.Entry, error) {
 	var errno syscall.Errno
 	if errors.As(err, &errno) || errors.Is(err, consumequeue.ErrClosed) {
 		return q, made, err

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"strings"
 	"time"
 
@@ -11,7 +11,7 @@ import (
 )
 
 // printBanner says what runs where. Scripts wait for its "boot success" lines, whose words are the original's.
-func printBanner(v *config.Values, b *broker.Broker, names []string, took time.Duration) {
+func printBanner(out io.Writer, v *config.Values, b *broker.Broker, n names, took time.Duration) {
 	recovery := b.Store().Recovery()
 	mode, reason := b.Store().Ring()
 	if reason != "" {
@@ -25,7 +25,6 @@ func printBanner(v *config.Values, b *broker.Broker, names []string, took time.D
 	if !recovery.Clean {
 		stop = "unclean"
 	}
-	out := os.Stdout
 	fmt.Fprintf(out, "ringmq %s: %s, id %d, cluster %s\n", version, v.Text("brokerRole"), v.Int("brokerId"), v.Text("brokerClusterName"))
 	fmt.Fprintf(out, "  clients  %s, fast port %d, listening on %s\n", address(v, "brokerIP1", "listenPort"), fastPort(v), v.Text("bindAddress"))
 	fmt.Fprintf(out, "  store    %s, last stop %s, log %d to %d\n", v.Text("storePathRootDir"), stop, b.Store().Positions().Min, b.Store().Positions().End)
@@ -34,9 +33,9 @@ func printBanner(v *config.Values, b *broker.Broker, names []string, took time.D
 	if v.Text("bindAddress") != "127.0.0.1" {
 		fmt.Fprintf(out, "  warning  ports %d, %d and the name server's have no access control\n", v.Int("listenPort"), fastPort(v))
 	}
-	if len(v.NameServers()) == 0 {
-		fmt.Fprintf(out, "The Name Server boot success. serializeType=JSON, address %s\n", names[0])
+	if n.embedded != nil {
+		fmt.Fprintf(out, "The Name Server boot success. serializeType=JSON, address %s\n", n.embedded.Addr())
 	}
 	fmt.Fprintf(out, "The broker[%s, %s] boot success. serializeType=JSON and name server is %s\n",
-		v.Text("brokerName"), address(v, "brokerIP1", "listenPort"), strings.Join(names, ";"))
+		v.Text("brokerName"), address(v, "brokerIP1", "listenPort"), strings.Join(n.addresses, ";"))
 }

@@ -12,11 +12,27 @@ import (
 	"ringmq/net/remoting"
 )
 
-// nameServers returns the addresses to register with: those that the settings name, else an embedded one, which stop ends. When the port of
-// the embedded one is taken by a name server, that one is used.
-func nameServers(v *config.Values, logger *slog.Logger) (addresses []string, stop func() error, err error) {
+// names are the name servers that the broker registers with.
+type names struct {
+	addresses []string
+	embedded  *namesrv.NameServer // one of them, if it runs in this process
+}
+
+// stop ends the embedded one.
+func (n names) stop() error {
+	if n.embedded == nil {
+		return nil
+	}
+	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return n.embedded.Close(stopping)
+}
+
+// nameServers are those that the settings name, else an embedded one. When the port of the embedded one is taken by a name server, that one
+// is used.
+func nameServers(v *config.Values, logger *slog.Logger) (names, error) {
 	if named := v.NameServers(); len(named) > 0 {
-		return named, func() error { return nil }, nil
+		return names{addresses: named}, nil
 	}
 	at := address(v, "bindAddress", "ringmq.namesrvListenPort")
 	reached := address(v, "brokerIP1", "ringmq.namesrvListenPort")
@@ -24,15 +40,11 @@ func nameServers(v *config.Values, logger *slog.Logger) (addresses []string, sto
 	if err != nil {
 		if isNameServer(reached) {
 			logger.Info("the port of the embedded name server is taken by a name server, which is used", "address", reached)
-			return []string{reached}, func() error { return nil }, nil
+			return names{addresses: []string{reached}}, nil
 		}
-		return nil, nil, fmt.Errorf("ringmq.namesrvListenPort=%s: %w; set another port, or name a name server with -n", v.Text("ringmq.namesrvListenPort"), err)
+		return names{}, fmt.Errorf("ringmq.namesrvListenPort=%s: %w; set another port, or name a name server with -n", v.Text("ringmq.namesrvListenPort"), err)
 	}
-	return []string{reached}, func() error {
-		stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
-		defer cancel()
-		return s.Close(stopping)
-	}, nil
+	return names{addresses: []string{reached}, embedded: s}, nil
 }
 
 // isNameServer tells whether what listens at address answers the question for the cluster's brokers.

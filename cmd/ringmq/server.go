@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +30,7 @@ func serverCommand() *cobra.Command {
 			if err != nil || printed {
 				return err
 			}
-			return runServer(cmd.Context(), values, newLogger())
+			return runServer(cmd.Context(), values, newLogger(), os.Stdout)
 		},
 	}
 	f.register(cmd)
@@ -37,7 +39,7 @@ func serverCommand() *cobra.Command {
 }
 
 // runServer starts every part, waits for the end of ctx and stops them in the opposite order.
-func runServer(ctx context.Context, v *config.Values, logger *slog.Logger) (err error) {
+func runServer(ctx context.Context, v *config.Values, logger *slog.Logger, out io.Writer) (err error) {
 	begun := time.Now()
 	for _, line := range v.Warnings {
 		logger.Warn(line)
@@ -45,13 +47,16 @@ func runServer(ctx context.Context, v *config.Values, logger *slog.Logger) (err 
 	if err := checkPorts(v); err != nil {
 		return usageError{err}
 	}
-	names, stopNames, err := nameServers(v, logger)
+	if err := storeOptions(v, logger).Validate(); err != nil {
+		return usageError{err}
+	}
+	names, err := nameServers(v, logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopNames()) }()
+	defer func() { err = errors.Join(err, names.stop()) }()
 
-	b, err := broker.Open(brokerOptions(v, names, logger))
+	b, err := broker.Open(brokerOptions(v, names.addresses, logger))
 	if err != nil {
 		return err
 	}
@@ -69,7 +74,7 @@ func runServer(ctx context.Context, v *config.Values, logger *slog.Logger) (err 
 	}
 	defer serveHTTP(v, b, logger)()
 
-	printBanner(v, b, names, time.Since(begun))
+	printBanner(out, v, b, names, time.Since(begun))
 	<-ctx.Done()
 	logger.Info("stopping")
 	return nil

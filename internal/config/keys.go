@@ -25,8 +25,8 @@ var serverKeys = []Key{
 	// Where the store is and how it is cut.
 	{Name: "storePathRootDir", Default: "${user.home}/store", Meaning: "folder of the store"},
 	{Name: "storePathCommitLog", Meaning: "folder of the commit log; default: storePathRootDir/commitlog"},
-	{Name: "mappedFileSizeCommitLog", Aliases: []string{"mapedFileSizeCommitLog"}, Kind: Int, Default: "1073741824", Min: 4096, Max: 2147483647, Meaning: "bytes of a commit-log segment"},
-	{Name: "mappedFileSizeConsumeQueue", Aliases: []string{"mapedFileSizeConsumeQueue"}, Kind: Int, Default: "6000000", Min: 20, Max: 2147483640, Meaning: "bytes of a queue file, rounded up to a multiple of 20"},
+	{Name: "mappedFileSizeCommitLog", Aliases: []string{"mapedFileSizeCommitLog"}, Kind: Int, Default: "1073741824", Min: 4096, Max: 1 << 30, Meaning: "bytes of a commit-log segment"},
+	{Name: "mappedFileSizeConsumeQueue", Aliases: []string{"mapedFileSizeConsumeQueue"}, Kind: Int, Default: "6000000", Min: 20, Max: 1<<30 - 4, Meaning: "bytes of a queue file, rounded up to a multiple of 20"},
 	{Name: "diskSpaceWarningLevelRatio", Kind: Int, Default: "90", Min: 35, Max: 99, Meaning: "percent of disk used at which sends are refused"},
 	{Name: "storeType", Kind: Choice, Default: "default", Allowed: []string{"default"}, Meaning: "queues in files; RocksDB is not built"},
 
@@ -43,7 +43,7 @@ var serverKeys = []Key{
 	{Name: "flushConsumerOffsetInterval", Kind: Int, Default: "5000", Min: 100, Max: 3600000, Meaning: "ms between saves of consumer offsets"},
 
 	// What clients may do.
-	{Name: "maxMessageSize", Kind: Int, Default: "4194304", Min: 1, Max: 1 << 30, Meaning: "bytes of a message body"},
+	{Name: "maxMessageSize", Kind: Int, Default: "4194304", Min: 1, Max: 1<<30 - 128<<10, Meaning: "bytes of a message body"},
 	{Name: "autoCreateTopicEnable", Kind: Bool, Default: "true", Meaning: "a send to an unknown topic makes it after TBW102"},
 	{Name: "defaultTopicQueueNums", Kind: Int, Default: "8", Min: 1, Max: 65536, Meaning: "queues of a topic made by a send"},
 	{Name: "autoCreateSubscriptionGroup", Kind: Bool, Default: "true", Meaning: "an unknown consumer group is made with defaults"},

@@ -18,6 +18,7 @@ import (
 type Store interface {
 	Positions() engine.Positions
 	Latched() error
+	DiskFull() error
 	Ring() (mode, reason string) // "ring" or "plain", and why
 }
 
@@ -30,9 +31,11 @@ func Handler(store Store) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := store.Latched(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
+		for _, err := range []error{store.Latched(), store.DiskFull()} {
+			if err != nil {
+				http.Error(w, "sends are refused: "+err.Error(), http.StatusServiceUnavailable)
+				return
+			}
 		}
 		fmt.Fprintln(w, "ok")
 	})
@@ -69,6 +72,12 @@ func register(registry *prometheus.Registry, store Store) {
 	})
 	gauge("ringmq_latched", "1 when a failed write or flush has closed the store for sends.", func() float64 {
 		if store.Latched() != nil {
+			return 1
+		}
+		return 0
+	})
+	gauge("ringmq_disk_full", "1 when messages are refused until the disk has room.", func() float64 {
+		if store.DiskFull() != nil {
 			return 1
 		}
 		return 0

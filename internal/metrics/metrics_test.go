@@ -10,12 +10,13 @@ import (
 	"ringmq/engine"
 )
 
-type fakeStore struct{ latched error }
+type fakeStore struct{ latched, full error }
 
 func (f *fakeStore) Positions() engine.Positions {
 	return engine.Positions{End: 300, Committed: 250, Flushed: 200, Readable: 250, Dispatched: 240}
 }
 func (f *fakeStore) Latched() error         { return f.latched }
+func (f *fakeStore) DiskFull() error        { return f.full }
 func (f *fakeStore) Ring() (string, string) { return "ring", "" }
 
 func get(t *testing.T, store Store, path string) (int, string) {
@@ -55,5 +56,20 @@ func TestHealthNamesTheLatch(t *testing.T) {
 	}
 	if _, body := get(t, store, "/metrics"); !strings.Contains(body, "ringmq_latched 1\n") {
 		t.Error("metric does not show the latch")
+	}
+}
+
+// A full disk is not healthy for sends, and healthy again when it has room.
+func TestHealthNamesAFullDisk(t *testing.T) {
+	store := &fakeStore{full: errors.New("/data/commitlog is 93.1 % full")}
+	if code, body := get(t, store, "/healthz"); code != 503 || !strings.Contains(body, "sends are refused: /data/commitlog is 93.1 % full") {
+		t.Error(code, body)
+	}
+	if _, body := get(t, store, "/metrics"); !strings.Contains(body, "ringmq_disk_full 1\n") {
+		t.Error("metric does not show the full disk")
+	}
+	store.full = nil
+	if code, _ := get(t, store, "/healthz"); code != 200 {
+		t.Error(code)
 	}
 }

@@ -107,7 +107,7 @@ type Broker struct {
 	registrar *registrar
 }
 
-// Open loads the settings and recovers the store. Nothing is accepted, registered or saved before Start.
+// Open recovers the store and loads the settings. Nothing is accepted, registered or saved before Start.
 func Open(o Options) (*Broker, error) {
 	o = o.withDefaults()
 	if o.Name == "" {
@@ -119,15 +119,18 @@ func Open(o Options) (*Broker, error) {
 	}
 	b := &Broker{opts: o, log: o.Logger}
 	b.chores = newChores(b)
-	if err := b.loadTables(); err != nil {
-		return nil, err
-	}
-	b.clients = client.New(client.Options{Logger: o.Logger, Now: o.Now, Notify: b.wantsNotices})
 	b.parked = longpoll.New(longpoll.Options{Now: o.Now})
+	// The store first: it holds the lock, without which nobody may touch the settings beside it, and loading moves damaged ones aside.
 	if err := b.openStore(); err != nil {
 		b.parked.Close()
 		return nil, err
 	}
+	if err := b.loadTables(); err != nil {
+		b.parked.Close()
+		return nil, errors.Join(err, b.store.Close())
+	}
+	b.recoverTopics()
+	b.clients = client.New(client.Options{Logger: o.Logger, Now: o.Now, Notify: b.wantsNotices})
 	b.registrar = newRegistrar(&b.opts, b.topics)
 	b.api = api.New(b.apiOptions(host))
 	return b, nil
@@ -156,7 +159,7 @@ func (b *Broker) loadTables() error {
 	return err
 }
 
-// openStore recovers the store and makes known what it holds but no settings file names.
+// openStore recovers the store.
 func (b *Broker) openStore() error {
 	o := b.opts.Engine
 	o.Arrivals = b.parked
@@ -172,7 +175,6 @@ func (b *Broker) openStore() error {
 		return err
 	}
 	b.store = store
-	b.recoverTopics()
 	m := store.Metrics()
 	b.sampler = stats.New(func() stats.Counts {
 		return stats.Counts{Puts: m.Puts.Load(), PutBytes: m.PutBytes.Load(), Gets: m.Gets.Load(), Records: m.GetRecords.Load(), GetBytes: m.GetBytes.Load()}

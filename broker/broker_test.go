@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ringmq/engine"
+	"ringmq/engine/checkpoint"
 	"ringmq/engine/message"
 	"ringmq/namesrv"
 	"ringmq/net/client"
@@ -466,4 +467,38 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("no address: %v", err)
 	}
+}
+
+// The settings beside a store belong to who holds its lock: a second broker must not move a damaged file aside, and one whose settings
+// cannot be read leaves the store closed.
+func TestSettingsAreTouchedUnderTheLockOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, options(dir))
+	path := filepath.Join(dir, "config", "subscriptionGroup.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("{damaged"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(options(dir)); !errors.Is(err, checkpoint.ErrLocked) {
+		t.Errorf("second broker: %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "{damaged" {
+		t.Errorf("the second broker touched the settings: %q, %v", text, err)
+	}
+	stop(t, b)
+
+	loop := filepath.Join(dir, "config", "topics.json")
+	if err := errors.Join(os.RemoveAll(loop), os.Symlink(loop, loop)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(options(dir)); err == nil {
+		t.Fatal("settings that cannot be read were passed over")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "abort")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the store was not closed: %v", err)
+	}
+	if err := os.Remove(loop); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, start(t, options(dir)))
 }

@@ -6,7 +6,7 @@
 // net and enrolls each connection. See accept.go.
 //
 // Who owns what: a connection's inbound bytes, its gnet.Conn and its place in lists belong to its loop; its outbound batch is
-// guarded by conn.mu. Lock order: conn.mu before loop.mu; no callback (Handler, Releaser) runs under a lock.
+// guarded by conn.mu. Nobody holds two locks of this package at once, and no callback (Handler, Releaser) runs under one.
 package server
 
 import (

@@ -31,7 +31,7 @@ def settle(b, files, goroutines, memory, limit=60):
     """Waits until files, goroutines and memory are back; says what is not."""
     end = time.monotonic() + limit
     while True:
-        now = b.files(), b.goroutines(), b.resident()
+        now = b.files(), b.goroutines(), b.held()
         if abs(now[0] - files) <= 5 and abs(now[1] - goroutines) <= 5 and now[2] - memory < 10 << 20: return
         if time.monotonic() > end:
             raise Wrong("files, goroutines and memory are back within a minute: %s, were %s" % (now, (files, goroutines, memory)))
@@ -69,7 +69,7 @@ def measured(b):
     with contextlib.closing(b.connect()) as c: mq.send(c, TOPIC, 0, b"warm")
     b.goroutines() # the metrics' own connection
     time.sleep(0.5)
-    return b.files(), b.goroutines(), b.resident()
+    return b.files(), b.goroutines(), b.held()
 
 
 for where in ("port", "names", "fast port"):
@@ -129,7 +129,7 @@ def in_a_row(bench):
 
 @case("H09 queued", "a client closes while 500 answers are queued to it, 300 times: all is given back, an honest client sees nothing")
 def queued(bench):
-    b = bench.broker().start()
+    b = bench.broker(mappedFileSizeCommitLog=64 * SEGMENT, mappedFileSizeConsumeQueue=6000000).start() # no file is made meanwhile
     with contextlib.closing(b.connect()) as c:
         for i in range(64): mq.send(c, "Big", 0, b"%d" % i * 5000)
     was = measured(b)
@@ -145,7 +145,7 @@ def queued(bench):
                 s.sendall(asks if n % 2 else sends)
             reset(s) if n % 3 else s.close()
     settle(b, *was)
-    walk_log(b.store)
+    walk_log(b.store, 64 * SEGMENT)
     sane(b)
     b.stop()
 

@@ -29,7 +29,7 @@ func (s *Store) Close() error {
 	if closed := s.flusher.Close(); closed != nil {
 		flushed = closed
 	}
-	err := errors.Join(flushed, kept, s.queues.Close(), s.log.Close(), s.ring.Close())
+	err := errors.Join(flushed, kept, s.queues.Close(), s.log.Close(), s.ring.Close(), s.queueRing.Close())
 	switch {
 	case err != nil:
 	case complete:

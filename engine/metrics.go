@@ -3,8 +3,10 @@ package engine
 import (
 	"sync/atomic"
 
+	"ringmq/engine/commitlog"
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/flush"
+	"ringmq/engine/segment"
 )
 
 // Metrics counts what the store did since Open. All fields only grow.
@@ -20,11 +22,19 @@ type Metrics struct {
 	Damaged     atomic.Int64 // entries skipped while serving, because no whole record stood there
 }
 
-// QueueMetrics are the counters of the consume queues.
-func (s *Store) QueueMetrics() *consumequeue.Metrics { return &s.queueMetrics }
-
 // Metrics are the store's own counters; read only.
 func (s *Store) Metrics() *Metrics { return &s.metrics }
 
-// FlushMetrics are the counters of the flush service.
-func (s *Store) FlushMetrics() *flush.Metrics { return s.flusher.Metrics() }
+// Counters are those of the store and of its parts; read only.
+type Counters struct {
+	Store    *Metrics
+	Log      *commitlog.Metrics
+	Flush    *flush.Metrics
+	Segments *segment.Metrics
+	Queues   *consumequeue.Metrics
+}
+
+// Counters gathers the counters of the store and of its parts.
+func (s *Store) Counters() Counters {
+	return Counters{Store: &s.metrics, Log: s.log.Metrics(), Flush: s.flusher.Metrics(), Segments: &s.segmentMetrics, Queues: &s.queueMetrics}
+}

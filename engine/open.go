@@ -17,6 +17,7 @@ import (
 	"ringmq/engine/dispatch"
 	"ringmq/engine/flush"
 	"ringmq/engine/message"
+	"ringmq/engine/segment"
 	"ringmq/internal/durable"
 	"ringmq/uring"
 )
@@ -26,9 +27,11 @@ type Store struct {
 	options Options
 	paths   paths
 	delays  dispatch.Delays
+	began   time.Time // of Open: deadlines are counted from it, whatever happens to the clock
 
 	lock       *checkpoint.Lock
-	ring       *uring.Queue // flushes several files at once
+	ring       *uring.Queue // flushes several segments at once, as at a roll
+	queueRing  *uring.Queue // flushes queue files: hundreds at a time, which a sync flush must not wait behind
 	log        *commitlog.Log
 	queues     *consumequeue.Table
 	flusher    *flush.Service
@@ -46,7 +49,8 @@ type Store struct {
 	metrics    Metrics
 	damageTold atomic.Int64 // ns: when damage was last told
 
-	queueMetrics consumequeue.Metrics
+	segmentMetrics segment.Metrics
+	queueMetrics   consumequeue.Metrics
 }
 
 // paths are the names of RocketMQ, and below ringmq/ those of our own, which a Java broker ignores.
@@ -72,7 +76,7 @@ func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{options: o.withDefaults()}
+	s := &Store{options: o.withDefaults(), began: time.Now()}
 	if asked := o.QueueFileSize; asked != 0 && asked != s.options.QueueFileSize {
 		s.options.Logger.Warn("mappedFileSizeConsumeQueue is no multiple of an entry, rounded up", "asked", asked, "used", s.options.QueueFileSize)
 	}
@@ -117,8 +121,10 @@ func (s *Store) abandon(clearAbort bool) error {
 	if s.queues != nil {
 		errs = append(errs, s.queues.Close())
 	}
-	if s.ring != nil {
-		errs = append(errs, s.ring.Close())
+	for _, ring := range []*uring.Queue{s.ring, s.queueRing} {
+		if ring != nil {
+			errs = append(errs, ring.Close())
+		}
 	}
 	if clearAbort {
 		errs = append(errs, checkpoint.ClearAbort(s.paths.abort))
@@ -153,6 +159,7 @@ func (s *Store) acquire() error {
 	}
 	s.lock = lock
 	s.ring = uring.Open(uring.Options{Off: !s.options.Ring, Log: s.options.Logger})
+	s.queueRing = uring.Open(uring.Options{Off: !s.options.Ring, Log: s.options.Logger})
 	return nil
 }
 
@@ -184,7 +191,7 @@ func refuseForeign(dir, logDir string) error {
 func (s *Store) start() error {
 	o := &s.options
 	s.flusher = flush.New(flush.Options{
-		Log: s.log, Syncer: s.syncer(), Sync: o.SyncFlush, Settings: o.Flush, Now: o.Now,
+		Log: s.log, Syncer: s.syncer(), Sync: o.SyncFlush, Settings: o.Flush, Now: s.elapsedMS,
 		Released: o.Released,
 		Advanced: func() { s.dispatcher.Wake() },
 		Thorough: func(flushed message.Offset) { s.keeper.LogFlushed(flushed) },
@@ -230,6 +237,20 @@ func (s *Store) phase(name string, run func() error) error {
 	}
 	s.options.Logger.Info("store: "+name, "took", took.Round(time.Microsecond))
 	return nil
+}
+
+// elapsedMS is the time since Open. Unlike that of day it never jumps.
+func (s *Store) elapsedMS() int64 { return time.Since(s.began).Milliseconds() }
+
+// poolLocked tells, once, whether the pool's memory stays in memory.
+func (s *Store) poolLocked(bytes int64, err error) {
+	switch size := s.options.PoolSize; {
+	case err != nil:
+		s.options.Logger.Warn("the pool's memory cannot be locked, the store works with it unlocked; allow it by ulimit -l or CAP_IPC_LOCK",
+			"ringmq.poolSize", size, "locked", bytes, "error", err)
+	case bytes >= size:
+		s.options.Logger.Info("the pool's memory is locked", "bytes", bytes)
+	}
 }
 
 func (s *Store) diskChanged(err error) {

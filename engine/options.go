@@ -52,7 +52,7 @@ type Options struct {
 	QueueFlush func() QueueFlushSettings // read before each round; nil: defaults
 	Now        func() int64              // ms since 1970; nil: the clock of the machine
 
-	Released   func()     // called after each batch of Done calls; may be nil
+	Released   func()     // called after each batch of Done calls of the flush service, not after single ones by others; may be nil
 	Arrivals   Arrivals   // may be nil
 	Replicator Replicator // may be nil: no replicas
 	Logger     *slog.Logger

@@ -116,6 +116,10 @@ func (s *Store) append(p *PutRequest) (outcome, error) {
 	immediate := s.immediate(p)
 	queue := s.queues.Get(consumequeue.ID{Topic: p.Message.Topic, QueueID: p.Message.QueueID})
 	bytes, count := len(p.records), max(len(p.Batch), 1)
+	p.wait.DeadlineMS = 0
+	if s.options.SyncFlush && !immediate {
+		p.wait.DeadlineMS = s.elapsedMS() + s.options.Flush().SyncFlushTimeoutMS
+	}
 	_, err := s.log.Append(p.records, &queue.Next, (*placing)(p))
 	if errors.Is(err, commitlog.ErrBusy) {
 		return answerNow, err
@@ -168,7 +172,7 @@ func (w *placing) Placed(a commitlog.Appended) {
 	if s.immediate(p) {
 		return
 	}
-	p.wait.End, p.wait.DeadlineMS, p.wait.Waiter = a.End, 0, (*flushing)(p)
+	p.wait.End, p.wait.Waiter = a.End, (*flushing)(p)
 	replicator := s.options.Replicator
 	if replicator != nil {
 		p.waits.Store(2)
@@ -176,7 +180,6 @@ func (w *placing) Placed(a commitlog.Appended) {
 		p.waits.Store(1)
 	}
 	if s.options.SyncFlush {
-		p.wait.DeadlineMS = a.StoreTimeMS + s.options.Flush().SyncFlushTimeoutMS
 		s.flusher.Flushed.Add(&p.wait)
 	} else {
 		s.flusher.Committed.Add(&p.wait)

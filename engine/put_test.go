@@ -311,6 +311,47 @@ func TestFlushTimeout(t *testing.T) {
 	}
 }
 
+// The time-out of a sync flush is a length of time: a clock that is set forward does not end it, one that is set back does not prolong it.
+func TestFlushTimeoutWhateverTheClockSays(t *testing.T) {
+	for name, jump := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				syncer := newHeldSyncer()
+				var set atomic.Int64
+				o := small(dir)
+				o.Ring, o.SyncFlush, o.Syncer = false, true, syncer
+				o.Storage = func(string) (segment.Storage, error) { return memstore.New(), nil }
+				o.Now = func() int64 { return time.Now().UnixMilli() + set.Load() }
+				s, err := engine.Open(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := newCall()
+				c.request.Message = text(testTopic, 0, "slow", "")
+				s.Put(&c.request)
+				set.Store(jump.Milliseconds())
+				time.Sleep(4900 * time.Millisecond)
+				synctest.Wait()
+				if len(c.done) != 0 {
+					t.Errorf("answered before the time-out: %+v", <-c.done)
+				}
+				time.Sleep(300 * time.Millisecond)
+				synctest.Wait()
+				if len(c.done) != 1 {
+					t.Fatal("not answered after the time-out")
+				}
+				if r := <-c.done; r.Status != engine.FlushTimeout {
+					t.Errorf("%+v", r)
+				}
+				syncer.let(nil)
+				settle(t, s)
+				closeStore(t, s)
+			})
+		})
+	}
+}
+
 func TestPutAfterClose(t *testing.T) {
 	s := open(t, small(t.TempDir()))
 	put(t, s, 0, "x")

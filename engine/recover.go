@@ -59,8 +59,9 @@ func (s *Store) loadLog() error {
 	}
 	o := &s.options
 	s.log, err = commitlog.Open(commitlog.Options{
-		Storage: storage, SegmentSize: o.SegmentSize, MappedAppend: o.MappedAppend, PoolSize: o.PoolSize, LockPool: !o.UnlockedPool,
-		LimitNear: func() { s.keeper.LimitNear() }, ZeroAhead: o.ZeroAhead, ZeroBytesPerSecond: zeroRate, Now: o.Now, Logger: o.Logger,
+		Storage: storage, SegmentSize: o.SegmentSize, MappedAppend: o.MappedAppend, PoolSize: o.PoolSize,
+		LockPool: !o.UnlockedPool, PoolLocked: s.poolLocked, LimitNear: func() { s.keeper.LimitNear() },
+		ZeroAhead: o.ZeroAhead, ZeroBytesPerSecond: zeroRate, Segments: &s.segmentMetrics, Now: o.Now, Logger: o.Logger,
 	})
 	return err
 }
@@ -69,7 +70,7 @@ func (s *Store) logStorage() (segment.Storage, error) {
 	if s.options.Storage != nil {
 		return s.options.Storage(s.options.LogDir)
 	}
-	return segment.NewDir(s.options.LogDir, segment.DirOptions{Writable: s.options.MappedAppend})
+	return segment.NewDir(s.options.LogDir, segment.DirOptions{Writable: s.options.MappedAppend, Metrics: &s.segmentMetrics})
 }
 
 func (s *Store) loadQueues() (err error) {
@@ -79,7 +80,7 @@ func (s *Store) loadQueues() (err error) {
 		known[consumequeue.ID{Topic: q.Topic, QueueID: q.QueueID}] = q.Max
 	}
 	s.queues, err = consumequeue.Open(consumequeue.Options{
-		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: s.ring, Logger: s.options.Logger,
+		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: s.queueRing, Logger: s.options.Logger,
 		Metrics: &s.queueMetrics,
 		Known:   func(id consumequeue.ID) message.QueueOffset { return known[id] },
 	})

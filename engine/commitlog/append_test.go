@@ -351,6 +351,30 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
+// TestDiskFullWithTheClockSetBack: the next attempt does not wait until the clock is where it was.
+func TestDiskFullWithTheClockSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		storage := mem()
+		o := testOptions(storage)
+		clock := new(manualClock)
+		clock.ms.Store(1 << 40)
+		o.Now = clock.now
+		storage.Inject(&memstore.Fault{Op: memstore.OpCreate, Name: "00000000000000016384", Err: syscall.ENOSPC})
+		l := started(t, o)
+		var next message.QueueOffset
+		put(t, l, record(t, 0, 10000), &next)
+		synctest.Wait()
+		if _, err := l.Append(record(t, 1, 10000), &next, nil); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("got %v", err)
+		}
+		clock.ms.Store(1000)
+		if a := put(t, l, record(t, 1, 10000), &next); a.Start != testSegment {
+			t.Errorf("got %+v", a)
+		}
+	})
+}
+
 // TestFirstAppendAsksForTheNextSegment: a log that was just started makes none, so that its owner is ready sooner.
 func TestFirstAppendAsksForTheNextSegment(t *testing.T) {
 	t.Parallel()

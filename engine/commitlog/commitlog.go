@@ -86,6 +86,7 @@ type Options struct {
 	Now                func() int64                 // ms
 	LimitNear          func()                       // a higher limit is needed soon, see SetLimit; called under the put lock, must not block; may be nil
 	ScanProgress       func(done, total int64)      // called now and then by Scan, in bytes; may be nil
+	Segments           *segment.Metrics             // of files, pool and preparer; nil: none
 	Logger             *slog.Logger                 // nil: says nothing
 }
 
@@ -127,7 +128,7 @@ func Open(o Options) (*Log, error) {
 	if err := repair(o.Storage, o.SegmentSize, l.logger); err != nil {
 		return nil, err
 	}
-	set, err := segment.OpenSet(segment.SetOptions{Size: o.SegmentSize, Storage: o.Storage})
+	set, err := segment.OpenSet(segment.SetOptions{Size: o.SegmentSize, Storage: o.Storage, Metrics: o.Segments})
 	if err != nil {
 		return nil, fmt.Errorf("commitlog: open: %w", err)
 	}
@@ -187,7 +188,7 @@ func (l *Log) Start(end message.Offset) error {
 	l.preparer = segment.NewPreparer(segment.PreparerOptions{
 		Storage: l.options.Storage, Size: l.options.SegmentSize,
 		Zero: l.options.ZeroAhead, ZeroBytesPerSecond: l.options.ZeroBytesPerSecond,
-		Failed: l.prepareFailed,
+		Failed: l.prepareFailed, Metrics: l.options.Segments,
 	})
 	l.enterLocked(current)
 	return nil
@@ -219,7 +220,7 @@ func (l *Log) startPool(current *segment.File, end int64) error {
 		return nil
 	}
 	pool, err := segment.NewPool(segment.PoolOptions{
-		Size: l.options.PoolSize, Lock: l.options.LockPool, Locked: l.options.PoolLocked,
+		Size: l.options.PoolSize, Lock: l.options.LockPool, Locked: l.options.PoolLocked, Metrics: l.options.Segments,
 	})
 	if err != nil {
 		return fmt.Errorf("commitlog: make pool: %w", err)

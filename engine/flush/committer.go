@@ -101,7 +101,12 @@ func (s *Service) sync(to message.Offset) error {
 	s.metrics.FlushedBytes.Add(int64(to - from))
 	s.metrics.FlushNS.Add(took)
 	raise(&s.metrics.FlushMaxNS, took)
-	s.released(s.Flushed.Release(to))
+	s.metrics.FlushMicros.add(took / 1000)
+	released := s.Flushed.Release(to)
+	if s.o.Sync {
+		s.metrics.FlushWaits.add(int64(released))
+	}
+	s.released(released)
 	s.o.Advanced()
 	return nil
 }

@@ -57,7 +57,7 @@ type Options struct {
 	Syncer   Syncer
 	Sync     bool // SYNC_FLUSH
 	Settings func() Settings
-	Now      func() int64                 // ms
+	Now      func() int64                 // ms since any moment, the one that the deadlines of waits count from; never back
 	Released func()                       // after each batch of released waits: replies of one batch leave together
 	Advanced func()                       // committed or flushed has moved (dispatch, replication); must not block
 	Thorough func(flushed message.Offset) // after a thorough flush that found something new: the flush mark; may take its time

@@ -10,6 +10,8 @@ type Metrics struct {
 	FlushedBytes   atomic.Int64
 	FlushNS        atomic.Int64 // time in them
 	FlushMaxNS     atomic.Int64
+	FlushMicros    Histogram    // how long each took
+	FlushWaits     Histogram    // how many waits each answered, with SYNC_FLUSH
 	Released       atomic.Int64 // waits answered as reached
 	ReleasedMax    atomic.Int64 // most of them in one batch
 	TimedOut       atomic.Int64 // waits answered with ErrTimeout

@@ -20,6 +20,7 @@ type Store interface {
 	Latched() error
 	DiskFull() error
 	Ring() (mode, reason string) // "ring" or "plain", and why
+	Counters() engine.Counters
 }
 
 // Handler serves the figures of store.
@@ -27,6 +28,7 @@ func Handler(store Store) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	register(registry, store)
+	registerCounters(registry, store.Counters())
 
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))

@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"ringmq/engine"
+	"ringmq/engine/commitlog"
+	"ringmq/engine/consumequeue"
+	"ringmq/engine/flush"
+	"ringmq/engine/segment"
 )
 
 type fakeStore struct{ latched, full error }
@@ -15,7 +19,14 @@ type fakeStore struct{ latched, full error }
 func (f *fakeStore) Positions() engine.Positions {
 	return engine.Positions{End: 300, Committed: 250, Flushed: 200, Readable: 250, Dispatched: 240}
 }
-func (f *fakeStore) Latched() error         { return f.latched }
+func (f *fakeStore) Latched() error { return f.latched }
+func (f *fakeStore) Counters() engine.Counters {
+	c := engine.Counters{Store: new(engine.Metrics), Log: new(commitlog.Metrics), Flush: new(flush.Metrics), Segments: new(segment.Metrics), Queues: new(consumequeue.Metrics)}
+	c.Flush.Flushes.Store(7)
+	c.Flush.FlushNS.Store(1_500_000_000)
+	c.Segments.Prepared.Store(3)
+	return c
+}
 func (f *fakeStore) DiskFull() error        { return f.full }
 func (f *fakeStore) Ring() (string, string) { return "ring", "" }
 
@@ -38,6 +49,8 @@ func TestMetricsShowPositions(t *testing.T) {
 	for _, line := range []string{
 		`ringmq_log_position_bytes{position="end"} 300`, `rocketmq_storage_flush_behind_bytes 100`,
 		`rocketmq_storage_dispatch_behind_bytes 10`, `ringmq_latched 0`, `ringmq_uring 1`,
+		`ringmq_flushes_total 7`, `ringmq_flush_seconds_total 1.5`, `ringmq_segments_prepared_total 3`,
+		`ringmq_flush_duration_seconds_bucket{le="0.001024"} 0`, `ringmq_flush_batch_messages_count 0`,
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no line %q", line)

@@ -17,12 +17,13 @@ const segmentSize = 1 << 20
 
 // broker is a child process on the store below dir.
 type broker struct {
-	binary string
-	dir    string
-	port   int
-	cmd    *exec.Cmd
-	out    *output
-	ended  chan struct{}
+	binary   string
+	dir      string
+	port     int
+	settings []string // key=value, besides those of all rounds
+	cmd      *exec.Cmd
+	out      *output
+	ended    chan struct{}
 }
 
 type output struct {
@@ -60,6 +61,9 @@ func (b *broker) begin(failpoint string) error {
 		"--set", "brokerName=crash", "--set", "listenPort="+strconv.Itoa(port), "--set", "ringmq.namesrvListenPort="+strconv.Itoa(names),
 		"--set", "ringmq.httpAddress=off", "--set", "mappedFileSizeCommitLog="+strconv.Itoa(segmentSize), "--set", "mappedFileSizeConsumeQueue=20000",
 		"--set", "diskSpaceWarningLevelRatio=99")
+	for _, s := range b.settings {
+		b.cmd.Args = append(b.cmd.Args, "--set", s)
+	}
 	b.cmd.Stdout, b.cmd.Stderr = b.out, b.out
 	b.cmd.Env = append(os.Environ(), "RINGMQ_FAILPOINT="+failpoint)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -66,6 +66,9 @@ func run(name string, args ...string) error {
 // cuts runs n rounds of load and power cut. Whatever was acknowledged has to be there, also what was acknowledged after the cut: a
 // broker that cannot write any more must not acknowledge. Just before the cut a topic is made; once acknowledged it has to stay.
 func cuts(binary, dir string, n int, seed uint64) (acked []int, err error) {
+	if n == 0 {
+		return nil, nil
+	}
 	d, err := newDisk(dir)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,9 @@ var failpoints = []string{"beforeStamp", "afterCopy", "beforeWrite", "afterWrite
 // kills runs n rounds of load and kill -9 on one store, at random times and at named places, and audits after each restart. It returns
 // how many sends each round had acknowledged.
 func kills(binary, dir string, n int, withFailpoints bool, seed uint64) ([]int, error) {
+	if n == 0 {
+		return nil, nil
+	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	b := &broker{binary: binary, dir: dir}
 	l := newLedger()

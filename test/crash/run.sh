@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
-# run.sh: builds the broker with failpoints and lets ./test/crash kill it KILLS (50) times and cut its power CUTS (10) times; then
-# builds each of MUTANTS (a safety taken out by build tag) and insists that the suite finds it. Power cuts need root.
+# run.sh: builds the broker with failpoints and lets ./test/crash kill it KILLS (50) times, cut its power CUTS (10) times and let its
+# flushes fail IOERRORS (3) times; then builds each of MUTANTS (a safety taken out by build tag) and insists that the suite finds it. All
+# but the kills need root.
 set -u
 cd "$(dirname "$0")/../.."
-: "${KILLS:=50}" "${CUTS:=10}" "${SEED:=$(date +%s)}"
+unmount() { # what a run left mounted when it was stopped
+  local m
+  for m in $(awk -v d="$dir/" 'index($2, d) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m"; done
+}
+: "${KILLS:=50}" "${CUTS:=10}" "${IOERRORS:=3}" "${SEED:=$(date +%s)}"
 MUTANTS=${MUTANTS-mutant_nofsync mutant_nodirsync mutant_noerase mutant_nolatch}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/ringmq-crash.XXXXXX")
-trap 'mountpoint -q "$dir/store/cuts/mnt" && umount "$dir/store/cuts/mnt"; rm -rf "$dir"' EXIT
+trap 'unmount; rm -rf "$dir"' EXIT
 go build -o "$dir/crash" ./test/crash && go build -tags failpoints -o "$dir/ringmq" ./cmd/ringmq || exit 1
 
-"$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -kills "$KILLS" -cuts "$CUTS" -seed "$SEED" || exit 1
+"$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -kills "$KILLS" -cuts "$CUTS" -ioerrors "$IOERRORS" -seed "$SEED" || exit 1
 
 missed=0
 for mutant in $MUTANTS; do
@@ -20,6 +25,6 @@ for mutant in $MUTANTS; do
   else
     echo "found $mutant: $(grep -m1 '^FAULT' "$dir/log" | head -c 200)"
   fi
-  mountpoint -q "$dir/store/cuts/mnt" && umount "$dir/store/cuts/mnt"
+  unmount
 done
 exit $missed

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime/debug"
 	"time"
 
 	"ringmq/engine/consumequeue"
@@ -14,7 +15,7 @@ const (
 	entriesPerRead = 64
 	scanEntries    = 1024
 
-	// recentBytes before the end of the log are taken to be in memory, without asking.
+	// recentBytes before the end of the log are taken to be in memory, without asking the kernel.
 	recentBytes = 256 << 20
 )
 
@@ -43,7 +44,7 @@ type GetResult struct {
 	Count    int            // records
 	Bytes    int            // of them
 	Views    []segment.View // neighbouring records joined
-	Cold     bool           // some bytes are not resident: do not write them from an event loop
+	Cold     bool           // something had to be read from the disk
 
 	entries []consumequeue.Entry
 }
@@ -67,16 +68,27 @@ func (r *GetResult) reset() {
 }
 
 // Get collects up to max records (and maxBytes bytes, at least one record) from queue offset from on. f nil matches all. No allocation
-// once res has grown. The views are to be released also when the status is not Found.
+// once res has grown. The views are to be released also when the status is not Found. What is not in memory is read, so Get may wait for
+// the disk; what the disk cannot read is passed over as damaged.
 func (s *Store) Get(topic []byte, queueID int32, from message.QueueOffset, max, maxBytes int, f Filter, res *GetResult) {
+	s.get(gathering{store: s, res: res, max: max, maxBytes: maxBytes, filter: f}, topic, queueID, from)
+}
+
+// GetNow is Get for event loops: it ends before the first record, or entry, that is not in memory. False when that is the first there is:
+// then nothing was found out, and Get is to be called where the caller may wait.
+func (s *Store) GetNow(topic []byte, queueID int32, from message.QueueOffset, max, maxBytes int, f Filter, res *GetResult) bool {
+	return s.get(gathering{store: s, res: res, max: max, maxBytes: maxBytes, filter: f, now: true}, topic, queueID, from)
+}
+
+func (s *Store) get(g gathering, topic []byte, queueID int32, from message.QueueOffset) bool {
+	res := g.res
 	res.reset()
-	s.metrics.Gets.Add(1)
 	s.life.RLock()
 	defer s.life.RUnlock()
 	q := s.queues.Find(topic, queueID)
 	if q == nil || s.closed {
 		res.Status = NoQueue
-		return
+		return true
 	}
 	res.Min, res.Max = q.Min(), q.Max()
 	switch {
@@ -89,14 +101,19 @@ func (s *Store) Get(topic []byte, queueID int32, from message.QueueOffset, max, 
 	case from > res.Max:
 		res.Status, res.Next = OverflowBadly, res.Max
 	default:
-		g := gathering{store: s, res: res, queue: q, max: max, maxBytes: maxBytes, filter: f}
+		g.queue = q
 		g.collect(from)
+		if g.stopped && res.Count == 0 && res.Next == from {
+			return false
+		}
 	}
+	s.metrics.Gets.Add(1)
 	s.metrics.GetRecords.Add(int64(res.Count))
 	s.metrics.GetBytes.Add(int64(res.Bytes))
 	if res.Cold {
 		s.metrics.ColdGets.Add(1)
 	}
+	return true
 }
 
 // gathering is one Get under way.
@@ -107,33 +124,27 @@ type gathering struct {
 	max      int
 	maxBytes int
 	filter   Filter
+	now      bool // must not wait for the disk
+	stopped  bool // because it would have had to
 
-	run    segment.View   // what the last records stand in, to the end of what may be read
-	runAt  message.Offset // position of its first byte
-	runLen int            // bytes of it taken, 0: none
-	gone   bool           // a record was below the log's minimum
+	entry  consumequeue.Entry // looked at
+	trial  segment.View       // opened for it, not taken yet
+	run    segment.View       // what the last records stand in, to the end of what may be read
+	runAt  message.Offset     // position of its first byte
+	runLen int                // bytes of it taken, 0: none
+	inMem  int                // bytes of it that are in memory
+	gone   bool               // a record was below the log's minimum
 }
 
 func (g *gathering) collect(from message.QueueOffset) {
 	res := g.res
 	res.Status, res.Next = NoMatched, from
 	limit := min(res.Max, from+max(scanEntries, message.QueueOffset(g.max)))
-	for more := true; more && res.Next < limit; {
-		n, err := g.queue.Read(res.Next, res.entries[:min(len(res.entries), int(limit-res.Next))])
-		if err != nil {
-			g.store.options.Logger.Error("a consume queue cannot be read", "topic", g.queue.ID.Topic, "queue", g.queue.ID.QueueID,
-				"entry", res.Next, "error", err)
-			break
-		}
-		if n == 0 {
-			break
-		}
-		for _, entry := range res.entries[:n] {
-			if more = g.take(entry); !more {
-				break
-			}
-			res.Next++
-		}
+	for err := g.gather(limit); err != nil; err = g.gather(limit) {
+		// The disk cannot read what was believed to be in memory.
+		g.trial.Release()
+		g.store.damaged(g.queue, res.Next, g.entry)
+		res.Next++
 	}
 	g.endRun()
 	switch {
@@ -142,6 +153,45 @@ func (g *gathering) collect(from message.QueueOffset) {
 	case g.gone:
 		res.Status = Removing
 	}
+}
+
+// gather goes on at res.Next. It ends with an error at bytes that cannot be read.
+func (g *gathering) gather(limit message.QueueOffset) (err error) {
+	defer segment.CatchFault(&err, "engine", debug.SetPanicOnFault(true))
+	res := g.res
+	for more := true; more && res.Next < limit; {
+		n := g.read(res.entries[:min(len(res.entries), int(limit-res.Next))])
+		if n == 0 {
+			break
+		}
+		for _, g.entry = range res.entries[:n] {
+			if more = g.take(g.entry); !more {
+				break
+			}
+			res.Next++
+		}
+	}
+	return nil
+}
+
+// read reads entries from res.Next on; 0 when there are none, or none that can be read.
+func (g *gathering) read(dst []consumequeue.Entry) int {
+	n, err := 0, error(nil)
+	if g.now {
+		n, err = g.queue.ReadNow(g.res.Next, dst)
+	} else {
+		n, err = g.queue.Read(g.res.Next, dst)
+	}
+	switch {
+	case err == consumequeue.ErrWouldWait:
+		g.stopped = true
+		return 0
+	case err != nil:
+		g.store.options.Logger.Error("a consume queue cannot be read", "topic", g.queue.ID.Topic, "queue", g.queue.ID.QueueID,
+			"entry", g.res.Next, "error", err)
+		return 0
+	}
+	return n
 }
 
 // take adds the record of one entry, or passes over it; false when the result is full and the entry has to wait.
@@ -163,6 +213,9 @@ func (g *gathering) take(entry consumequeue.Entry) bool {
 		return true
 	}
 	if g.store.knownDamaged(entry) || !g.extend(entry) && !g.open(entry) {
+		if g.stopped {
+			return false
+		}
 		g.store.damaged(g.queue, g.res.Next, entry)
 		return true
 	}
@@ -173,10 +226,14 @@ func (g *gathering) take(entry consumequeue.Entry) bool {
 
 // extend takes the record if it stands right behind the one before, in the same view.
 func (g *gathering) extend(entry consumequeue.Entry) bool {
-	if g.runLen == 0 || entry.Offset != g.runAt+message.Offset(g.runLen) || !whole(g.run.Bytes[g.runLen:], entry) {
+	if g.runLen == 0 || entry.Offset != g.runAt+message.Offset(g.runLen) || entry.Size <= 0 || int(entry.Size) > len(g.run.Bytes)-g.runLen {
 		return false
 	}
-	g.runLen += int(entry.Size)
+	end := g.runLen + int(entry.Size)
+	if end > g.inMem && !g.bring(g.run.Bytes[g.runLen:end], entry.Offset) || !whole(g.run.Bytes[g.runLen:], entry) {
+		return false
+	}
+	g.runLen = end
 	return true
 }
 
@@ -191,13 +248,37 @@ func (g *gathering) open(entry consumequeue.Entry) bool {
 	if !ok {
 		return false
 	}
-	if !whole(view.Bytes, entry) {
-		view.Release()
+	g.trial = view
+	inMem := len(view.Bytes)
+	if !g.recent(entry.Offset) && !resident(view.Bytes) {
+		inMem = int(entry.Size)
+		ok = inMem <= len(view.Bytes) && g.bring(view.Bytes[:inMem], entry.Offset)
+	}
+	if !ok || !whole(view.Bytes, entry) {
+		g.trial.Release()
 		return false
 	}
 	g.endRun()
-	g.run, g.runAt, g.runLen = view, entry.Offset, int(entry.Size)
+	g.run, g.runAt, g.runLen, g.inMem = view, entry.Offset, int(entry.Size), inMem
+	g.trial = segment.View{}
 	return true
+}
+
+// recent: appended not long ago, so taken to be in memory.
+func (g *gathering) recent(at message.Offset) bool { return at+g.store.recent >= g.store.log.End() }
+
+// bring has the bytes of one record in memory, so that touching them neither waits nor faults. False when they cannot be read, or when that
+// would take time and there is none.
+func (g *gathering) bring(b []byte, at message.Offset) bool {
+	if g.recent(at) || resident(b) {
+		return true
+	}
+	if g.now {
+		g.stopped = true
+		return false
+	}
+	g.res.Cold = true
+	return populate(b) == nil
 }
 
 func (g *gathering) endRun() {
@@ -205,9 +286,6 @@ func (g *gathering) endRun() {
 		return
 	}
 	g.run.Bytes = g.run.Bytes[:g.runLen:g.runLen]
-	if !g.res.Cold && g.runAt+recentBytes < g.store.log.End() {
-		g.res.Cold = !resident(g.run.Bytes)
-	}
 	g.res.Views = append(g.res.Views, g.run)
 	g.run, g.runLen = segment.View{}, 0
 }
@@ -248,8 +326,8 @@ func (s *Store) Queue(topic []byte, queueID int32) *consumequeue.Queue {
 // Queues calls fn for every queue until it returns false.
 func (s *Store) Queues(fn func(*consumequeue.Queue) bool) { s.queues.Range(fn) }
 
-// Record views the one whole record at a position; false when there is none.
-func (s *Store) Record(at message.Offset) (segment.View, bool) {
+// Record views the one whole record at a position; false when there is none, or the disk cannot read it.
+func (s *Store) Record(at message.Offset) (view segment.View, ok bool) {
 	s.life.RLock()
 	defer s.life.RUnlock()
 	readable := s.readable()
@@ -257,23 +335,40 @@ func (s *Store) Record(at message.Offset) (segment.View, bool) {
 		return segment.View{}, false
 	}
 	head, ok := s.log.View(at, 4)
-	if !ok || len(head.Bytes) < 4 {
-		head.Release()
+	if !ok {
 		return segment.View{}, false
 	}
-	size := message.Size(head.Bytes)
+	size := sizeOf(head.Bytes)
 	head.Release()
 	if size <= 0 || at+message.Offset(size) > readable {
 		return segment.View{}, false
 	}
-	view, ok := s.log.View(at, size)
+	view, ok = s.log.View(at, size)
 	if !ok {
 		return segment.View{}, false
 	}
 	var r message.Record
-	if kind, err := message.Check(view.Bytes, at, &r); err != nil || kind != message.Whole || int(r.Size) != size {
+	if kind, err := check(view.Bytes, at, &r); err != nil || kind != message.Whole || int(r.Size) != size {
 		view.Release()
 		return segment.View{}, false
 	}
 	return view, true
+}
+
+// sizeOf is the size field of a record, 0 if there is none to be read.
+func sizeOf(head []byte) int {
+	size, err := 0, error(nil)
+	func() {
+		defer segment.CatchFault(&err, "engine", debug.SetPanicOnFault(true))
+		if len(head) >= 4 {
+			size = message.Size(head)
+		}
+	}()
+	return size
+}
+
+// check is message.Check of bytes that may not be in memory: what cannot be read is not whole.
+func check(b []byte, at message.Offset, r *message.Record) (kind message.Kind, err error) {
+	defer segment.CatchFault(&err, "engine: record", debug.SetPanicOnFault(true))
+	return message.Check(b, at, r)
 }

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"runtime/debug"
+
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/message"
+	"ringmq/engine/segment"
 )
 
 // OffsetByTime is the first message of a queue that was stored at timeMS or later: Min if all were, Max if none was. False when there is no
@@ -63,7 +66,7 @@ func (s *Store) firstFrom(q *consumequeue.Queue, timeMS int64) message.QueueOffs
 }
 
 // storeTime reads the head of a record.
-func (s *Store) storeTime(e consumequeue.Entry) (int64, bool) {
+func (s *Store) storeTime(e consumequeue.Entry) (ms int64, ok bool) {
 	if e.Size <= 0 || e.Offset < s.log.Min() || e.End() > s.readable() {
 		return 0, false
 	}
@@ -72,8 +75,12 @@ func (s *Store) storeTime(e consumequeue.Entry) (int64, bool) {
 		return 0, false
 	}
 	defer view.Release()
-	if !whole(view.Bytes, e) {
-		return 0, false
-	}
-	return message.StoreTime(view.Bytes)
+	var err error
+	func() {
+		defer segment.CatchFault(&err, "engine", debug.SetPanicOnFault(true))
+		if ok = whole(view.Bytes, e); ok {
+			ms, ok = message.StoreTime(view.Bytes)
+		}
+	}()
+	return ms, ok && err == nil
 }

@@ -47,7 +47,8 @@ type Store struct {
 	mark       checkpoint.Mark // of Open: Last is -1 when there is none that can be believed
 	recovery   Recovery
 	metrics    Metrics
-	damageTold atomic.Int64 // ns: when damage was last told
+	damageTold atomic.Int64   // ns: when damage was last told
+	recent     message.Offset // so many bytes before the end of the log are taken to be in memory
 
 	segmentMetrics segment.Metrics
 	queueMetrics   consumequeue.Metrics
@@ -76,7 +77,7 @@ func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{options: o.withDefaults(), began: time.Now()}
+	s := &Store{options: o.withDefaults(), began: time.Now(), recent: recentBytes}
 	if asked := o.QueueFileSize; asked != 0 && asked != s.options.QueueFileSize {
 		s.options.Logger.Warn("mappedFileSizeConsumeQueue is no multiple of an entry, rounded up", "asked", asked, "used", s.options.QueueFileSize)
 	}

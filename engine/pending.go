@@ -118,7 +118,7 @@ func (s *Store) timerOut(q *consumequeue.Queue, at message.QueueOffset) int64 {
 	}
 	defer view.Release()
 	var r message.Record
-	if kind, _ := message.Check(view.Bytes, entry[0].Offset, &r); kind != message.Whole {
+	if kind, err := check(view.Bytes, entry[0].Offset, &r); err != nil || kind != message.Whole {
 		return never
 	}
 	text, _ := message.Property(r.Properties, propertyTimerOut)

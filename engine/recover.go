@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -176,7 +177,7 @@ func (s *Store) stands(mark *checkpoint.Mark) error {
 		return fmt.Errorf("engine: the log has no segment with offset %d", mark.Last)
 	}
 	defer view.Release()
-	if kind, err := message.Check(view.Bytes, mark.Last, &r); kind != message.Whole {
+	if kind, err := check(view.Bytes, mark.Last, &r); err != nil || kind != message.Whole {
 		return fmt.Errorf("engine: no whole record stands at %d: %v", mark.Last, err)
 	}
 	if r.StoreTime != mark.LastStoreTimeMS {
@@ -261,8 +262,8 @@ func (s *Store) taken(q *consumequeue.Queue, r *message.Record, there, made cons
 	}
 	defer view.Release()
 	var other message.Record
-	kind, _ := message.Check(view.Bytes, there.Offset, &other)
-	stays := kind == message.Whole && string(other.Topic) == q.ID.Topic && other.QueueID == q.ID.QueueID &&
+	kind, err := check(view.Bytes, there.Offset, &other)
+	stays := err == nil && kind == message.Whole && string(other.Topic) == q.ID.Topic && other.QueueID == q.ID.QueueID &&
 		other.QueueOffset == r.QueueOffset && other.Size == there.Size
 	s.options.Logger.Warn("two records claim one number of a queue", "topic", q.ID.Topic, "queue", q.ID.QueueID, "number", r.QueueOffset,
 		"entry", there.Offset, "record", made.Offset, "entry stays", stays)
@@ -319,12 +320,21 @@ func (s *Store) zerosBegin(from message.Offset) bool {
 		if at >= f.Size() {
 			continue
 		}
-		head := f.Bytes()[at:min(at+int64(len(zeros)), f.Size())]
-		if !bytes.Equal(head, zeros[:len(head)]) {
+		if !allZero(f.Bytes()[at:min(at+int64(len(zeros)), f.Size())], zeros[:]) {
 			return false
 		}
 	}
 	return true
+}
+
+// allZero tells whether b, which is not longer than zeros, can be read and is zero.
+func allZero(b, zeros []byte) (yes bool) {
+	var err error
+	func() {
+		defer segment.CatchFault(&err, "engine", debug.SetPanicOnFault(true))
+		yes = bytes.Equal(b, zeros[:len(b)])
+	}()
+	return yes && err == nil
 }
 
 // reporter tells each second how far a long walk has come.

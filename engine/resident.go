@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"fmt"
+	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"ringmq/engine/segment"
 )
 
 // residentPages is how many pages one mincore call is asked about.
@@ -33,3 +37,38 @@ func resident(b []byte) bool {
 	}
 	return true
 }
+
+// populate has the kernel read the pages of mapped bytes and map them. In a system call the wait costs one thread; a page fault would also
+// hold up the scheduler's turn on it. Bytes that the device cannot read are an error.
+func populate(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	page := uintptr(unix.Getpagesize())
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	head := start & (page - 1) // bytes between the page's start and b
+	_, _, errno := unix.Syscall(unix.SYS_MADVISE, start-head, head+uintptr(len(b)), unix.MADV_POPULATE_READ)
+	switch errno {
+	case 0:
+		return nil
+	case unix.EFAULT, unix.EHWPOISON:
+		return fmt.Errorf("engine: %w: %w", segment.ErrUnreadable, errno)
+	}
+	return touch(b, int(page)) // a kernel before 5.14 does not know the advice
+}
+
+// touch reads a byte of every page.
+func touch(b []byte, page int) (err error) {
+	defer segment.CatchFault(&err, "engine", debug.SetPanicOnFault(true))
+	sum := b[len(b)-1]
+	for i := 0; i < len(b); i += page {
+		sum |= b[i]
+	}
+	touched(sum)
+	return nil
+}
+
+// touched keeps the compiler from leaving the reads away.
+//
+//go:noinline
+func touched(byte) {}

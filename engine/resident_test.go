@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ringmq/engine/segment"
 )
 
 // Pages of a file that were never read are not resident; those that were are.
@@ -43,5 +46,43 @@ func TestResident(t *testing.T) {
 	}
 	if sum != 0 || !resident(b) || !resident(b[5:10]) || !resident(nil) {
 		t.Error("what was just read is not resident")
+	}
+}
+
+// Both ways bring bytes into memory, whatever their place in a page, and tell of those that cannot be read.
+func TestPopulate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	const size = 1 << 20
+	if err := os.WriteFile(path, make([]byte, size), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b)
+	if err := os.Truncate(path, size/2); err != nil {
+		t.Fatal(err)
+	}
+	page := unix.Getpagesize()
+	for name, bring := range map[string]func(b []byte) error{"populate": populate, "touch": func(b []byte) error { return touch(b, page) }} {
+		for _, good := range [][]byte{b[:1], b[4095:4097], b[5 : size/2], b[size/2-1 : size/2]} {
+			if err := bring(good); err != nil || !resident(good) {
+				t.Errorf("%s: %d bytes that can be read: %v", name, len(good), err)
+			}
+		}
+		for _, bad := range [][]byte{b[size/2 : size/2+1], b[size/2-1 : size/2+1], b} {
+			if err := bring(bad); !errors.Is(err, segment.ErrUnreadable) {
+				t.Errorf("%s: %d bytes that cannot be read: %v", name, len(bad), err)
+			}
+		}
+	}
+	if err := populate(nil); err != nil {
+		t.Error(err)
 	}
 }

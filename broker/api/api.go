@@ -37,6 +37,7 @@ type Store interface {
 type messages interface {
 	Put(p *engine.PutRequest)
 	Get(topic []byte, queueID int32, from message.QueueOffset, max, maxBytes int, f engine.Filter, res *engine.GetResult)
+	GetNow(topic []byte, queueID int32, from message.QueueOffset, max, maxBytes int, f engine.Filter, res *engine.GetResult) bool
 	Queue(topic []byte, queueID int32) *consumequeue.Queue
 	Record(at message.Offset) (segment.View, bool)
 }

@@ -214,10 +214,22 @@ func (p *pull) Max() message.QueueOffset {
 	return q.Max()
 }
 
-// run looks for messages until there is an answer, or parks.
-func (p *pull) run() {
+// run looks for messages until there is an answer, or parks. It runs on an event loop, or on a goroutine of the long-poll holder: what is
+// not in memory is left to a worker, for a loop that touched it would stop for the disk, and with it all its connections.
+func (p *pull) run() { p.serve(false) }
+
+// serveCold is run where it may wait for the disk.
+func (p *pull) serveCold() { p.serve(true) }
+
+func (p *pull) serve(mayWait bool) {
 	for {
-		p.get()
+		if !p.get(mayWait) {
+			if p.api.workers.do(p.serveCold) {
+				return // p is the worker's
+			}
+			mayWait = true // too many wait already, or the broker stops
+			continue
+		}
 		if !p.suspend || p.api.stopped.Load() || !empty(p.result.Status, p.from) {
 			break
 		}
@@ -237,18 +249,20 @@ func (p *pull) run() {
 		p.answerNothing()
 		return
 	}
-	if p.result.Cold && p.api.workers.do(p.warmUp) {
-		return
-	}
 	p.answerFound()
 }
 
-func (p *pull) get() {
+// get is false when it would have had to wait.
+func (p *pull) get(mayWait bool) bool {
 	var f engine.Filter // stays nil when everything matches: nobody needs to ask
 	if !p.tags.All() {
 		f = p.tags
 	}
+	if !mayWait {
+		return p.api.opts.Store.GetNow(p.name, p.queueID, p.from, p.max, p.maxBytes, f, &p.result)
+	}
 	p.api.opts.Store.Get(p.name, p.queueID, p.from, p.max, p.maxBytes, f, &p.result)
+	return true
 }
 
 // empty tells that there is nothing at from yet, but may be.

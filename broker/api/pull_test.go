@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -268,17 +269,24 @@ func TestColdPull(t *testing.T) {
 	if n := len(records(t, a.Body)); n != 3 {
 		t.Errorf("%d records", n)
 	}
-	populate(nil)
-	populate(make([]byte, 3*4096+5))
-	populate(make([]byte, 1))
+	if cold.gets.Load() != 1 {
+		t.Errorf("read %d times by a worker, want once", cold.gets.Load())
+	}
 }
 
 // coldStore says of everything that it is not in memory.
-type coldStore struct{ *engine.Store }
+type coldStore struct {
+	*engine.Store
+	gets atomic.Int32
+}
 
 func (s *coldStore) Get(topic []byte, queueID int32, from message.QueueOffset, max, maxBytes int, f engine.Filter, res *engine.GetResult) {
+	s.gets.Add(1)
 	s.Store.Get(topic, queueID, from, max, maxBytes, f, res)
-	res.Cold = true
+}
+
+func (s *coldStore) GetNow([]byte, int32, message.QueueOffset, int, int, engine.Filter, *engine.GetResult) bool {
+	return false
 }
 
 func BenchmarkPull(b *testing.B) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -129,7 +130,7 @@ func usedUpTo(f *segment.File, from, limit int64) (at int64, err error) {
 	advise(f, sequential)
 	defer advise(f, normal)
 	defer forget(f, from)
-	defer guardFaults(f, &err)()
+	defer segment.CatchFault(&err, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
 	last := from
 	for _, s := range written(f, from-f.Base()) {
 		s.to = min(s.to, limit-f.Base())
@@ -145,7 +146,7 @@ func usedUpTo(f *segment.File, from, limit int64) (at int64, err error) {
 
 // save makes a durable copy of [from, to) at path.
 func save(f *segment.File, from, to int64, path string) (n int64, err error) {
-	defer guardFaults(f, &err)()
+	defer segment.CatchFault(&err, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
 	if err := durable.MkdirAll(filepath.Dir(path)); err != nil {
 		return 0, fmt.Errorf("commitlog: cut: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -69,25 +68,6 @@ func seek(f *segment.File, off int64, whence int) (int64, error) {
 		return 0, unix.ENOTSUP
 	}
 	return unix.Seek(f.Fd(), off, whence)
-}
-
-// guardFaults makes a page of f that the device cannot read an error instead of the end of the process. It is deferred as
-// `defer guardFaults(f, &err)()` by who reads a mapping in large.
-func guardFaults(f *segment.File, err *error) func() {
-	before := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(before)
-		switch fault := recover().(type) {
-		case nil:
-		case interface {
-			error
-			Addr() uintptr
-		}:
-			*err = cannotRead(f, fault)
-		default:
-			panic(fault)
-		}
-	}
 }
 
 // lastNonZero returns where the last byte of b that is not zero stands, -1 if there is none. It reads forward, as the kernel

@@ -3,7 +3,7 @@ package commitlog
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
+	"runtime/debug"
 
 	"ringmq/engine/message"
 	"ringmq/engine/segment"
@@ -58,11 +58,21 @@ func (l *Log) Scan(from, mark message.Offset, each func(r *message.Record) error
 func (l *Log) LastUsed() message.Offset {
 	files := l.set.Files()
 	for i := len(files) - 1; i >= 0; i-- {
-		if binary.BigEndian.Uint64(files[i].Bytes()) != 0 {
+		if begun(files[i]) {
 			return message.Offset(files[i].Base())
 		}
 	}
 	return l.Min()
+}
+
+// begun tells whether anything but zeros stands at the beginning of f; what cannot be read is something.
+func begun(f *segment.File) bool {
+	var err error
+	head := func() uint64 {
+		defer segment.CatchFault(&err, "", debug.SetPanicOnFault(true))
+		return binary.BigEndian.Uint64(f.Bytes())
+	}()
+	return head != 0 || err != nil
 }
 
 // scanner is one Scan.
@@ -81,7 +91,7 @@ type scanner struct {
 func (s *scanner) segment(f *segment.File, at int64) (next int64, more bool, err error) {
 	advise(f, sequential)
 	defer advise(f, normal)
-	defer guardFaults(f, &err)()
+	defer segment.CatchFault(&err, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
 	b := f.Bytes()
 	for f.End()-at >= message.BlankLen {
 		s.progress(at, false)
@@ -188,9 +198,4 @@ func (s *scanner) progress(at int64, force bool) {
 		s.told = at
 		tell(at-s.from, s.total)
 	}
-}
-
-// cannotRead names the place of a read error.
-func cannotRead(f *segment.File, fault error) error {
-	return fmt.Errorf("commitlog: read segment %s: %w", f.Name(), fault)
 }

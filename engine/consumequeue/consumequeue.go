@@ -29,6 +29,8 @@ var (
 	ErrClosed = errors.New("consumequeue: closed")
 	// ErrDeleted is the error of a change to a queue whose topic has been deleted.
 	ErrDeleted = errors.New("consumequeue: topic deleted")
+	// ErrWouldWait is what ReadNow says of entries that are not in memory.
+	ErrWouldWait = errors.New("consumequeue: not in memory")
 	// ErrGap is wrapped when an entry's number is so far beyond Max that filling the gap cannot be meant.
 	ErrGap = errors.New("consumequeue: gap too large")
 )

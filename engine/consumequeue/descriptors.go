@@ -37,6 +37,7 @@ type descriptor struct {
 	// Guarded by descriptors.mu.
 	next, prev *descriptor // in idle, or nil
 	users      int         // it stays open while there are any
+	opened     bool        // file is there
 	unsynced   bool        // set before a write
 	writes     uint64      // counted after a write
 	dropped    bool        // no longer in open: the last user closes it
@@ -63,6 +64,9 @@ func (d *descriptors) use(q *Queue, number int64) (*descriptor, error) {
 	f.once.Do(func() {
 		f.file, f.err = openFile(d.table.path(q.ID, number), unix.O_RDWR)
 		if f.err == nil {
+			d.mu.Lock()
+			f.opened = true
+			d.mu.Unlock()
 			d.table.metrics.Opens.Add(1)
 			d.table.metrics.Open.Add(1)
 		}
@@ -158,6 +162,21 @@ func (d *descriptors) readAt(q *Queue, number int64, b []byte, off int64) error 
 		return fmt.Errorf("consumequeue: %d bytes at %d: %w", len(b), off, err)
 	}
 	return nil
+}
+
+// readNow is readAt if the file is open and the bytes are in memory, else ErrWouldWait.
+func (d *descriptors) readNow(q *Queue, number int64, b []byte, off int64) error {
+	d.mu.Lock()
+	f := d.open[fileKey{q, number}]
+	if f == nil || !f.opened {
+		d.mu.Unlock()
+		return ErrWouldWait
+	}
+	f.unlink()
+	f.users++
+	d.mu.Unlock()
+	defer d.done(f)
+	return f.file.readNow(b, off)
 }
 
 // writeAt writes all of b at byte off of a file.

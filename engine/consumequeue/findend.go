@@ -136,7 +136,7 @@ func (q *Queue) findLast() error {
 	want := int64(1) // the last one nearly always is a record
 	for to := q.max.Load(); to > q.first.Load(); {
 		n := min(want, to-q.first.Load())
-		if _, err := q.table.readFiles(q, to-n, entries[:n]); err != nil {
+		if _, err := q.table.readFiles(q, to-n, entries[:n], false); err != nil {
 			return err
 		}
 		for i := n - 1; i >= 0; i-- {

@@ -170,6 +170,15 @@ const rewriteRoom = 32 * EntrySize
 // Read copies entries from number from on into dst, as many as there are, and tells how many. Below First and from Max on there
 // are none. Fillers are returned as they are.
 func (q *Queue) Read(from message.QueueOffset, dst []Entry) (int, error) {
+	return q.read(from, dst, false)
+}
+
+// ReadNow is Read for those who must not wait for the disk: it is ErrWouldWait when an entry is not in memory.
+func (q *Queue) ReadNow(from message.QueueOffset, dst []Entry) (int, error) {
+	return q.read(from, dst, true)
+}
+
+func (q *Queue) read(from message.QueueOffset, dst []Entry, now bool) (int, error) {
 	q.mu.Lock()
 	written := q.written
 	n := int(min(int64(len(dst)), q.max.Load()-int64(from)))
@@ -185,7 +194,7 @@ func (q *Queue) Read(from message.QueueOffset, dst []Entry) (int, error) {
 	}
 	q.mu.Unlock()
 	// What is in the files stays as it is, so it is read without the lock: a cold page holds up nobody else.
-	if got, err := q.table.readFiles(q, int64(from), dst[:inFiles]); err != nil || got < inFiles {
+	if got, err := q.table.readFiles(q, int64(from), dst[:inFiles], now); err != nil || got < inFiles {
 		return got, err
 	}
 	return n, nil
@@ -196,7 +205,7 @@ const readChunk = 204
 
 type chunk [readChunk * EntrySize]byte
 
-func (t *Table) readFiles(q *Queue, from int64, dst []Entry) (int, error) {
+func (t *Table) readFiles(q *Queue, from int64, dst []Entry, now bool) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil
 	}
@@ -206,7 +215,13 @@ func (t *Table) readFiles(q *Queue, from int64, dst []Entry) (int, error) {
 	for done < len(dst) {
 		number, off := t.place(from + int64(done))
 		n := min(len(dst)-done, readChunk, int((t.o.FileSize-off)/EntrySize))
-		if err := t.files.readAt(q, number, buf[:n*EntrySize], off); err != nil {
+		var err error
+		if now {
+			err = t.files.readNow(q, number, buf[:n*EntrySize], off)
+		} else {
+			err = t.files.readAt(q, number, buf[:n*EntrySize], off)
+		}
+		if err != nil {
 			return done, err
 		}
 		for i := range n {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/message"
 )
@@ -345,4 +347,45 @@ func TestClosed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// ReadNow has what is in memory, and leaves the rest to who may wait.
+func TestReadNow(t *testing.T) {
+	t.Parallel()
+	dir := made(t, 120)
+	table := open(t, consumequeue.Options{Dir: dir})
+	q := table.Get(zero)
+	put(t, q, 120, 125)
+	entries := make([]consumequeue.Entry, 10)
+	if n, err := q.ReadNow(120, entries); n != 5 || err != nil {
+		t.Errorf("entries in memory: %d, %v", n, err)
+	}
+	if n, err := q.ReadNow(0, entries); n != 0 || err != consumequeue.ErrWouldWait {
+		t.Errorf("a file that is not open: %d, %v", n, err)
+	}
+	if n, err := q.Read(0, entries); n != 10 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	want := entries[3]
+	if n, err := q.ReadNow(0, entries); n != 10 || err != nil || entries[3] != want {
+		t.Errorf("after it was read: %d, %v", n, err)
+	}
+	dropCache(t, file(dir, 0))
+	switch n, err := q.ReadNow(0, entries); {
+	case n == 10 && err == nil:
+		t.Log("this file system keeps its pages, or cannot tell")
+	case n != 0 || err != consumequeue.ErrWouldWait:
+		t.Errorf("not in memory: %d, %v", n, err)
+	}
+	expect(t, q, 0, 125)
+	check(t, table.Close())
+}
+
+func dropCache(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	check(t, err)
+	defer f.Close()
+	check(t, f.Sync())
+	check(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
 }

@@ -44,6 +44,20 @@ func (f *file) readAt(b []byte, off int64) error {
 	return nil
 }
 
+// readNow fills b from off on if that needs no reading from the device; ErrWouldWait otherwise.
+func (f *file) readNow(b []byte, off int64) error {
+	n, err := unix.Preadv2(f.fd, [][]byte{b}, off, unix.RWF_NOWAIT)
+	switch {
+	case err == nil && n == len(b):
+		return nil
+	case errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS): // nobody can tell
+		return f.readAt(b, off)
+	case err == nil || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+		return ErrWouldWait
+	}
+	return f.error("read", err)
+}
+
 // writeAt writes all of b at off.
 func (f *file) writeAt(b []byte, off int64) error {
 	for len(b) > 0 {

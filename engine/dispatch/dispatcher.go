@@ -6,6 +6,7 @@ package dispatch
 import (
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,24 +162,36 @@ func (d *Dispatcher) stretch(at, end message.Offset) error {
 	}
 	defer view.Release()
 	defer d.publish()
-	whole := len(view.Bytes) == int(end-at)
-	for rest, last := view.Bytes, at; len(rest) > 0; {
+	unreadable, err := d.records(view.Bytes, at, end)
+	if unreadable != nil {
+		d.damaged(d.at.Dispatched, unreadable)
+		return nil
+	}
+	return err
+}
+
+// records dispatches b, the bytes at at, which may break off before end. unreadable tells of bytes that the device cannot read again after
+// the page cache has let them go.
+func (d *Dispatcher) records(b []byte, at, end message.Offset) (unreadable, err error) {
+	defer segment.CatchFault(&unreadable, "dispatch", debug.SetPanicOnFault(true))
+	whole := len(b) == int(end-at)
+	for rest, last := b, at; len(rest) > 0; {
 		kind, err := message.Check(rest, d.at.Dispatched, &d.rec)
 		switch {
 		case kind == message.Blank:
 			d.at.Dispatched += message.Offset(len(rest))
-			return nil
+			return nil, nil
 		case kind != message.Whole && !whole && d.at.Dispatched > at:
-			return nil // the view broke off in a record: the next one begins with it
+			return nil, nil // the view broke off in a record: the next one begins with it
 		case kind != message.Whole:
 			if err == nil {
 				err = fmt.Errorf("nothing is written here")
 			}
 			d.damaged(d.at.Dispatched, err)
-			return nil
+			return nil, nil
 		}
 		if err := d.record(&d.rec); err != nil {
-			return err
+			return nil, err
 		}
 		rest = rest[d.rec.Size:]
 		if d.at.Dispatched-last >= publishBytes {
@@ -186,7 +199,7 @@ func (d *Dispatcher) stretch(at, end message.Offset) error {
 			last = d.at.Dispatched
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (d *Dispatcher) record(r *message.Record) error {

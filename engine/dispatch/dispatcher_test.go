@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/dispatch"
 	"ringmq/engine/message"
@@ -230,6 +232,46 @@ func TestDispatcherFindsDamage(t *testing.T) {
 		if f.failed != nil {
 			t.Error("told twice")
 		}
+	})
+}
+
+// Bytes that the device cannot read again latch the store; they do not end the process. Memory behind the end of its file faults as a bad
+// sector does.
+func TestDispatcherSurvivesABadSector(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, filepath.Join(dir, "queues"))
+		good, _ := f.log.add(t, message.Message{Topic: "T", Body: []byte("good")}, 1)
+		f.log.add(t, message.Message{Topic: "T", Body: make([]byte, 3850)}, 1)
+		bad, _ := f.log.add(t, message.Message{Topic: "T", Body: []byte("lost")}, 1) // in the next segment, as in the next page
+		path := filepath.Join(dir, "log")
+		if err := os.WriteFile(path, f.log.bytes, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		mapped, err := unix.Mmap(int(file.Fd()), 0, len(f.log.bytes), unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Munmap(mapped)
+		if err := file.Truncate(segmentSize); err != nil {
+			t.Fatal(err)
+		}
+		f.log.bytes = mapped
+		f.log.show()
+		f.dispatcher.Start(dispatch.Position{Last: -1})
+		synctest.Wait()
+		if !errors.Is(f.failed, segment.ErrUnreadable) {
+			t.Errorf("failed with %v", f.failed)
+		}
+		if got := f.dispatcher.Dispatched(); good != 0 || got != bad {
+			t.Errorf("dispatched %d, want %d", got, bad)
+		}
+		f.dispatcher.Close()
 	})
 }
 

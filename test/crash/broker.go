@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -137,17 +138,20 @@ func (b *broker) stop() error {
 	return nil
 }
 
+// freePort finds a port that is free together with the fast port two below it.
 func freePort() (int, error) {
-	for {
+	for range 100 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return 0, err
 		}
 		port := l.Addr().(*net.TCPAddr).Port
+		fast, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-2))
 		_ = l.Close()
-		// The broker also takes the two neighbours (fast port and, one day, replication).
-		if port > 10000 {
+		if err == nil {
+			_ = fast.Close()
 			return port, nil
 		}
 	}
+	return 0, errors.New("no two free ports in 100 tries")
 }

@@ -42,7 +42,7 @@ func (f *fakeLoop) Execute(_ context.Context, r gnet.Runnable) error { f.posted 
 func (f *fakeLoop) Close(g gnet.Conn) error                          { return nil }
 
 func fakeConn(h Handler) (*conn, *fakeSocket, *fakeLoop) {
-	s := &Server{opts: Options{Handler: h}.withDefaults(), nudge: make(chan struct{}, 1)}
+	s := &Server{opts: Options{Handler: h}.withDefaults(), nudge: make(chan struct{}, 1), now: func() time.Duration { return 0 }}
 	s.noise.log = s.opts.Logger
 	s.replies.New = func() any { return new(reply) }
 	s.batches.New = func() any { return new(batch) }

@@ -26,15 +26,15 @@ type conn struct {
 	loop          *loop // set before anybody but the server knows the connection
 
 	// Owned by the loop.
-	socket     gnet.Conn
-	in         []byte        // received and not handled: the beginning of a frame, or anything while paused
-	frameSince time.Duration // when in began to wait for its frame to be whole
-	heardAt    time.Duration
-	paused     bool // requests are not handled because the peer does not read
-	gone       bool // gnet has closed it; the descriptor's number may belong to another by now
+	socket  gnet.Conn
+	in      []byte // received and not handled: the beginning of a frame, or anything while paused
+	heardAt time.Duration
+	paused  bool // requests are not handled because the peer does not read
+	gone    bool // gnet has closed it; the descriptor's number may belong to another by now
 
-	closing atomic.Bool  // ends when it is flushed next
-	waiting atomic.Int64 // queued + unsent
+	closing    atomic.Bool  // ends when it is flushed next
+	waiting    atomic.Int64 // queued + unsent
+	frameSince atomic.Int64 // a time.Duration: when in began to wait for its frame to be whole; written by the loop only
 
 	mu        sync.Mutex
 	out       *batch       // replies that gnet has not been given; nil: none

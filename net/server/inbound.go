@@ -119,7 +119,7 @@ func (c *conn) keep(data []byte) error {
 		return fmt.Errorf("server: it sends without reading: %d bytes of requests wait for its taking %d bytes of answers", need, c.waiting.Load())
 	}
 	if len(c.in) == 0 {
-		c.frameSince = c.loop.now
+		c.frameSince.Store(int64(c.server.now()))
 	}
 	if need > cap(c.in) {
 		whole := most
@@ -150,8 +150,10 @@ func (c *conn) keep(data []byte) error {
 }
 
 func (c *conn) grow(size int) error {
-	if held, limit := c.server.memory.Load()+int64(size-cap(c.in)), c.server.opts.MemoryLimit; held > limit {
-		return fmt.Errorf("server: unfinished frame of %d bytes: all connections together would hold %d bytes, %d is allowed", len(c.in), held, limit)
+	more := int64(size - cap(c.in))
+	if s := c.server; s.memory.Load()+more > s.opts.MemoryLimit && !s.makeRoom(more, c) {
+		return fmt.Errorf("server: unfinished frame of %d bytes: all connections together would hold %d bytes, %d is allowed, and this one is most to blame",
+			len(c.in), s.memory.Load()+more, s.opts.MemoryLimit)
 	}
 	grown := append(c.loop.buffers.get(size), c.in...)
 	c.loop.buffers.put(c.in)
@@ -167,7 +169,7 @@ func (c *conn) grow(size int) error {
 func (c *conn) drop(n int) {
 	if n < len(c.in) {
 		c.in = c.in[:copy(c.in, c.in[n:])]
-		c.frameSince = c.loop.now
+		c.frameSince.Store(int64(c.server.now()))
 		return
 	}
 	c.loop.buffers.put(c.in)

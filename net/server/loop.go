@@ -134,7 +134,7 @@ func (l *loop) scan() {
 		case l.now-c.heardAt > limit:
 			l.server.log.Debug("server: idle connection closed", "remote", c.remote, "limit", limit)
 			l.close(c)
-		case len(c.in) > 0 && !c.paused && l.now-c.frameSince > limit:
+		case len(c.in) > 0 && !c.paused && l.now-time.Duration(c.frameSince.Load()) > limit:
 			l.server.noise.warn("server: connection closed: its frame is not complete", "remote", c.remote, "bytes", len(c.in), "limit", limit)
 			l.close(c)
 		case c.unsent > 0:
@@ -161,7 +161,7 @@ func (l *loop) resume() {
 			continue
 		}
 		c.paused = false
-		c.frameSince = l.now
+		c.frameSince.Store(int64(l.now))
 		l.pausedCount.Add(-1)
 		c.receive(nil)
 	}

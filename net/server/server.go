@@ -78,8 +78,8 @@ type Options struct {
 	// half of them have been taken. gnet goes on reading; what arrives meanwhile is kept, and a peer that sends more than
 	// MaxFrame without reading is closed. So is one for which four times the limit waits.
 	OutboundLimit int
-	// MemoryLimit bounds the bytes of unfinished frames and waiting replies of all connections (512 MiB). A frame that would
-	// grow beyond it ends its connection; when replies pass it, the connections that hold most are closed until it fits. What
+	// MemoryLimit bounds the bytes of unfinished frames and waiting replies of all connections (512 MiB). When it is passed, the
+	// connections that hold most for the longest time are closed until it fits: not whoever asks for the bytes too many. What
 	// gnet holds for a full socket is rounded up to powers of two, so that the process may use up to twice as much.
 	MemoryLimit int64
 	// MaxConnections refuses further connections by closing them at once; 0: no limit.

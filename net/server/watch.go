@@ -27,7 +27,7 @@ func (s *Server) watch() {
 		case <-soon:
 			soon = nil
 			if s.crowded() {
-				s.closeLargest()
+				s.makeRoom(0, nil)
 			}
 			s.look(dueBacklogs)
 			if s.crowded() || s.Stats().Backlogged > 0 {
@@ -54,29 +54,50 @@ func (s *Server) lookSoon() {
 
 func (s *Server) crowded() bool { return s.memory.Load() > s.opts.MemoryLimit }
 
-// closeLargest ends the connections that hold most until the rest is within the limit.
-func (s *Server) closeLargest() {
-	over := s.memory.Load() - s.opts.MemoryLimit
-	for over > 0 {
-		var largest *conn
-		for _, l := range *s.loops.Load() {
-			l.connsMu.Lock()
-			for c := range l.conns {
-				if !c.closing.Load() && (largest == nil || c.accounted.Load() > largest.accounted.Load()) {
-					largest = c
-				}
-			}
-			l.connsMu.Unlock()
+// makeRoom ends connections, those first that are most to blame, until more bytes are within the limit. It does not end asker, who wants
+// these bytes (nil: nobody does): if nobody is more to blame, it says false, and asker has to do without.
+func (s *Server) makeRoom(more int64, asker *conn) bool {
+	for {
+		worst, ending := s.mostToBlame(asker, more)
+		over := s.memory.Load() - ending + more - s.opts.MemoryLimit
+		switch {
+		case over <= 0:
+			return true
+		case worst == nil || worst == asker:
+			return false
 		}
-		if largest == nil {
-			return
-		}
-		held := largest.accounted.Load()
-		if held == 0 {
-			return // ended meanwhile
-		}
-		over -= held
-		largest.fail("all connections together hold too much, this one most", "bytes", held, "limit", s.opts.MemoryLimit)
-		largest.Close()
+		worst.fail("all connections together hold too much, this one most for the longest time", "bytes", worst.accounted.Load(), "limit", s.opts.MemoryLimit)
+		worst.Close()
 	}
+}
+
+// mostToBlame is the connection that is to end when memory is short, nil if none holds any, and the bytes of those that are ending.
+func (s *Server) mostToBlame(asker *conn, more int64) (worst *conn, ending int64) {
+	most, now := 0.0, s.now()
+	for _, l := range *s.loops.Load() {
+		l.connsMu.Lock()
+		for c := range l.conns {
+			if c.closing.Load() {
+				ending += c.accounted.Load()
+				continue
+			}
+			held := c.accounted.Load()
+			if c == asker {
+				held += more
+			}
+			if blame := c.blame(held, now); blame > most {
+				worst, most = c, blame
+			}
+		}
+		l.connsMu.Unlock()
+	}
+	return worst, ending
+}
+
+// blame weighs what c holds. An unfinished frame counts by its bytes times its age in seconds: a large one on its way is young, one that
+// is never meant to be whole is not. Replies count as if they were a second old.
+func (c *conn) blame(held int64, now time.Duration) float64 {
+	waiting := min(c.waiting.Load(), held)
+	age := max(now-time.Duration(c.frameSince.Load()), 0) + time.Millisecond
+	return float64(waiting) + float64(held-waiting)*age.Seconds()
 }

@@ -268,3 +268,43 @@ def window(bench):
     sane(b)
     b.stop(limit=15)
     for s in mute: s.close()
+
+
+@case("H06 memory", "clients that fill the memory for unfinished frames and wait: they are closed, honest clients with large bodies see nothing")
+def memory(bench):
+    limit = 64 << 20
+    b = bench.broker(ringmq__memoryLimit=limit, maxMessageSize=600000).start()
+    # Frames of all sizes, the last part missing: together they fill the memory to the brim.
+    sizes = [8 << 20] * 20 + [1 << 20] * 60 + [300 << 10] * 60 + [100 << 10] * 60 + [30 << 10] * 100
+    frames = {n: raw(header(code=99999), bytes(n))[:-(n // 8)] for n in set(sizes)}
+    wrong, quit, sent = [], threading.Event(), [0]
+    def honest(n):
+        try:
+            with contextlib.closing(b.connect()) as c:
+                while not quit.is_set():
+                    h, _ = mq.send(c, TOPIC, n % QUEUES, bytes([n]) * 500000)
+                    expect(h["code"] == 0, "an honest send is taken", h)
+                    sent[0] += 1
+                    time.sleep(0.01)
+        except Exception as e:
+            wrong.append("%s %s" % (type(e).__name__, e))
+    threads = [threading.Thread(target=honest, args=(n,)) for n in range(4)]
+    for t in threads: t.start()
+    time.sleep(1)
+    before = b.resident()
+    greedy, most = [], 0
+    for size in sizes:
+        s = socket.create_connection(("127.0.0.1", b.port), 10)
+        s.settimeout(2)
+        with contextlib.suppress(OSError): s.sendall(frames[size])
+        greedy.append(s)
+        most = max(most, b.resident() - before)
+    time.sleep(1)
+    quit.set()
+    for t in threads: t.join()
+    for s in greedy: s.close()
+    expect(not wrong, "no honest connection sees an error", wrong[:2], [l[:300] for l in b.lines("connection closed")[:2]])
+    expect(sent[0] > 50, "honest clients went on", sent[0])
+    expect(most < 2 * limit, "memory is bounded", most >> 20)
+    sane(b)
+    b.stop()

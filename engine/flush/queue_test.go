@@ -82,12 +82,17 @@ func TestQueueFailed(t *testing.T) {
 		var q Queue
 		q.Fail(errBroken)
 		var putLock sync.Mutex
-		w := waitFor(10, 0, func(*waiter) { putLock.Lock(); putLock.Unlock() })
+		answered := false // guarded by putLock
+		w := waitFor(10, 0, func(*waiter) {
+			putLock.Lock()
+			defer putLock.Unlock()
+			answered = true
+		})
 		putLock.Lock()
 		q.Add(&w.Wait)
 		putLock.Unlock()
 		synctest.Wait()
-		if w.times.Load() != 1 || w.got() != errBroken {
+		if w.times.Load() != 1 || w.got() != errBroken || !answered {
 			t.Errorf("answered %d times, %v", w.times.Load(), w.got())
 		}
 	})

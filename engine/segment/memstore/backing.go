@@ -141,7 +141,8 @@ func (f *file) eachDirtyPage(do func(page int, live, durable []byte)) {
 //
 //go:norace
 func kernelCopy(dst, src []byte) {
-	for i := range src { //lint:ignore S1001 copy would tell the race detector
+	//lint:ignore S1001 copy would tell the race detector
+	for i := range src {
 		dst[i] = src[i]
 	}
 }

@@ -6,8 +6,8 @@ set -u
 cd "$(dirname "$0")"
 here=$PWD root=$(cd ../.. && pwd)
 [ $# -gt 0 ] || set -- java-5.5.0 java-4.9.7 go
-built="send-receive two-consumers tags offset-restart lite-pull broadcast batch large-3mb oversize unknown-topic auto-create"
-go_built="send-receive tags offset-restart batch large-3mb compressed oversize unknown-topic auto-create"
+built="send-receive two-consumers tags order offset-restart lite-pull broadcast batch large-3mb oversize unknown-topic auto-create"
+go_built="send-receive tags order offset-restart batch large-3mb compressed oversize unknown-topic auto-create"
 [ "${CHECKS:-}" = all ] && built="" go_built=""
 
 free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }

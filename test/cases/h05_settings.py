@@ -231,6 +231,7 @@ def power_cuts(bench):
                         create_topic(c, t, 2)
                         topics.append(t)
             audit(b, ledger)
+            time.sleep(0.5) # offsets are saved by the clock
             sh(sys.executable, os.path.join(HERE, "powercut.py"), mount)
             b.kill()
             sh("umount", mount)

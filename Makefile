@@ -7,7 +7,7 @@ BENCHTIME   ?= 1s
 RUN_DIR     ?= run
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint fmt fuzz bench ci crash crash-short conformance perf clean
+.PHONY: help run build test race lint fmt fuzz bench ci crash crash-short cases cases-short conformance interop perf clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +56,17 @@ crash: ## kills and power cuts under load, with the mutants that must fail (need
 crash-short: ## a few kills, no power cuts
 	KILLS=4 CUTS=0 IOERRORS=0 MUTANTS= test/crash/run.sh
 
+cases: build ## fault cases against a running broker: torn logs, odd files, hostile peers (needs Python 3; about 12 minutes)
+	python3 test/cases/run.py --ringmq bin/ringmq
+
+cases-short: build ## a minute of them
+	python3 test/cases/run.py --ringmq bin/ringmq "H02 a" "H02 f" "H02 i" "H03 mark" "H03 y" "H04 13" "H04 17" "H05 topics" "H06 admin" "H07"
+
 conformance: build ## real Java, Go and Node clients and mqadmin (needs Java, Maven, Node; see test/conformance/README.md)
 	test/conformance/run.sh
+
+interop: build ## stores handed to Java brokers and back (needs Java, Maven, Python 3; see test/interop/README.md)
+	test/interop/run.sh
 
 perf: build ## side by side with Apache RocketMQ on this machine (needs Java and Maven; see perf/README.md)
 	perf/peers.sh

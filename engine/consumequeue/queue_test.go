@@ -186,11 +186,15 @@ func TestFirstEntryNotZero(t *testing.T) {
 func TestGapIsFilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	table := open(t, consumequeue.Options{Dir: dir})
+	var m consumequeue.Metrics
+	table := open(t, consumequeue.Options{Dir: dir, Metrics: &m})
 	q := table.Get(zero)
 	put(t, q, 0, 30)
 	put(t, q, 130, 140)
 	check(t, table.Close())
+	if got := m.Fillers.Load(); got != 100 {
+		t.Errorf("%d fillers counted, want 100", got)
+	}
 	table = open(t, consumequeue.Options{Dir: dir})
 	q = table.Get(zero)
 	if q.First() != 0 || q.Max() != 140 || q.Min() != 0 {

@@ -178,9 +178,9 @@ func (q *Queue) writeFillers(from, to int64) error {
 		if err := q.writeRange(from, fillers[:n*EntrySize]); err != nil {
 			return err
 		}
+		q.table.metrics.Fillers.Add(n)
 		from += n
 	}
-	q.table.metrics.Fillers.Add(to - from)
 	return nil
 }
 

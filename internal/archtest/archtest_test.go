@@ -57,6 +57,7 @@ var heights = map[string]int{
 	"internal/metrics": 11,
 	"cmd/ringmq":       12,
 	"perf/bare":        0,
+	"perf/put":         7,
 }
 
 const (

@@ -38,6 +38,7 @@ type Options struct {
 	RegisterPeriod   time.Duration // registerNameServerPeriod 30 s
 	RegisterTimeout  time.Duration // registerBrokerTimeoutMills 24 s
 	SaveOffsetsEvery time.Duration // flushConsumerOffsetInterval 5 s
+	ClientExpiry     time.Duration // channelExpiredTimeout 120 s
 
 	Permission             int32  // brokerPermission 6
 	NoAutoCreateTopic      bool   // autoCreateTopicEnable=false
@@ -58,7 +59,7 @@ type Options struct {
 	Version                string        // for people
 	Properties             func() string // effective configuration
 	Logger                 *slog.Logger
-	Now                    func() int64 // ms; nil: the clock
+	Now                    func() int64 // time of day in ms; nil: that of the machine
 	Engine                 engine.Options
 	Server                 server.Options
 	FirstRegistrationLimit time.Duration // how long Start waits for name servers: 3 s
@@ -119,7 +120,7 @@ func Open(o Options) (*Broker, error) {
 	}
 	b := &Broker{opts: o, log: o.Logger}
 	b.chores = newChores(b)
-	b.parked = longpoll.New(longpoll.Options{Now: o.Now})
+	b.parked = longpoll.New(longpoll.Options{})
 	// The store first: it holds the lock, without which nobody may touch the settings beside it, and loading moves damaged ones aside.
 	if err := b.openStore(); err != nil {
 		b.parked.Close()
@@ -130,7 +131,7 @@ func Open(o Options) (*Broker, error) {
 		return nil, errors.Join(err, b.store.Close())
 	}
 	b.recoverTopics()
-	b.clients = client.New(client.Options{Logger: o.Logger, Now: o.Now, Notify: b.wantsNotices})
+	b.clients = client.New(client.Options{Logger: o.Logger, Expiry: o.ClientExpiry, Notify: b.wantsNotices})
 	b.registrar = newRegistrar(&b.opts, b.topics)
 	b.api = api.New(b.apiOptions(host))
 	return b, nil
@@ -208,7 +209,7 @@ func (b *Broker) apiOptions(host netip.AddrPort) api.Options {
 		NoLongPolling: o.NoLongPolling, ShortPollingMS: o.ShortPolling.Milliseconds(), NoLitePull: o.NoLitePull, FastPort: o.FastPort,
 		// Appends to a mapping are answered by the caller, one by one; all others by the store's services, in batches.
 		Batched:    e.SyncFlush || !e.MappedAppend,
-		Properties: o.Properties, Now: o.Now, Logger: o.Logger,
+		Properties: o.Properties, Logger: o.Logger,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ringmq/internal/clock"
 	"ringmq/net/server"
 )
 
@@ -38,8 +39,7 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
-		start := time.Now()
-		o.Now = func() int64 { return time.Since(start).Milliseconds() }
+		o.Now = clock.Elapsed()
 	}
 	return o
 }

@@ -61,13 +61,13 @@ func request(code int32, pairs ...string) *remoting.Command {
 	return c
 }
 
-type clock struct{ ms atomic.Int64 }
+type manualClock struct{ ms atomic.Int64 }
 
-func (c *clock) now() int64 { return c.ms.Load() }
+func (c *manualClock) now() int64 { return c.ms.Load() }
 
-func newServer(t testing.TB, o Options) (*Server, *clock) {
+func newServer(t testing.TB, o Options) (*Server, *manualClock) {
 	t.Helper()
-	c := new(clock)
+	c := new(manualClock)
 	o.Now = c.now
 	s, err := New(o)
 	if err != nil {

@@ -83,8 +83,7 @@ type Options struct {
 	// Properties is the effective configuration as text, for GET_BROKER_CONFIG.
 	Properties func() string
 
-	Workers int          // for what may block: 4
-	Now     func() int64 // ms; nil: the clock
+	Workers int // for what may block: 4
 	Logger  *slog.Logger
 }
 
@@ -116,9 +115,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Workers == 0 {
 		o.Workers = 4
-	}
-	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().UnixMilli() }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -156,8 +152,8 @@ type route struct {
 // New is an API that answers from now on. Its workers end with Close.
 func New(o Options) *API {
 	o = o.withDefaults()
-	a := &API{opts: o, log: o.Logger, routes: make(map[int32]route), workers: newWorkers(o.Workers), locks: lock.New(o.Now)}
-	a.uniqueIDs = message.NewUniqueIDs(o.StoreHost.Addr(), os.Getpid(), uint32(o.Now()), nil)
+	a := &API{opts: o, log: o.Logger, routes: make(map[int32]route), workers: newWorkers(o.Workers), locks: lock.New(nil)}
+	a.uniqueIDs = message.NewUniqueIDs(o.StoreHost.Addr(), os.Getpid(), uint32(time.Now().UnixMilli()), nil)
 	a.added = message.AppendProperty(a.added, message.PropertyRegion, o.Region)
 	if !o.NoTrace {
 		a.added = message.AppendProperty(a.added, message.PropertyTraceOn, "true")

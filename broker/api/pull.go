@@ -110,7 +110,7 @@ func (p *pull) prepare(c *remoting.Command) *refusal {
 		if o.NoLongPolling {
 			patience = o.ShortPollingMS
 		}
-		p.wait.DeadlineMS = o.Now() + min(patience, maxPatienceMS)
+		p.wait.DeadlineMS = o.Parked.Deadline(min(patience, maxPatienceMS))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ringmq/net/remoting"
 )
@@ -172,11 +173,12 @@ func TestHeartbeatWithoutSubscriptions(t *testing.T) {
 func TestExpire(t *testing.T) {
 	t.Parallel()
 	now := int64(1000)
-	r := New(Options{Now: func() int64 { return now }})
+	const expiry = 7 * time.Second
+	r := New(Options{Now: func() int64 { return now }, Expiry: expiry})
 	a, b := &fakeConn{id: 1}, &fakeConn{id: 2}
 	h := parse(t, javaBody)
 	r.Heartbeat(a, h, 0, 0)
-	now += Expiry.Milliseconds()
+	now += expiry.Milliseconds()
 	r.Heartbeat(b, h, 0, 0)
 	r.Expire()
 	if got := len(r.Members("CG_push")); got != 2 {
@@ -192,7 +194,7 @@ func TestExpire(t *testing.T) {
 	if got := r.Producers("CLIENT_INNER_PRODUCER"); len(got) != 1 {
 		t.Fatalf("producers %+v", got)
 	}
-	now += Expiry.Milliseconds() + 1
+	now += expiry.Milliseconds() + 1
 	r.Expire()
 	if p, c := r.Count(); p+c+len(r.joined) != 0 {
 		t.Errorf("%d %d %d left", p, c, len(r.joined))

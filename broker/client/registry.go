@@ -11,10 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ringmq/internal/clock"
 	"ringmq/net/remoting"
 )
 
-// Expiry is how long a client that sends no heartbeat counts as alive; scans every ScanInterval find it.
+// Expiry is how long a client that sends no heartbeat counts as alive unless Options say otherwise; scans every ScanInterval find it.
 const (
 	Expiry       = 120 * time.Second
 	ScanInterval = 10 * time.Second
@@ -61,7 +62,8 @@ func (g *Group) Subscriptions() map[string]*Subscription { return *g.subscriptio
 // Options of a Registry.
 type Options struct {
 	Logger *slog.Logger
-	Now    func() int64 // ms; nil: the clock
+	Now    func() int64  // ms since any moment, never back; nil: since New
+	Expiry time.Duration // channelExpiredTimeout; 0: Expiry
 	// Notify tells whether the members of a group want to hear of its changes; nil: always.
 	Notify func(group string) bool
 }
@@ -86,7 +88,10 @@ func New(o Options) *Registry {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().UnixMilli() }
+		o.Now = clock.Elapsed()
+	}
+	if o.Expiry == 0 {
+		o.Expiry = Expiry
 	}
 	if o.Notify == nil {
 		o.Notify = func(string) bool { return true }
@@ -246,9 +251,9 @@ func (r *Registry) forgetLocked(id uint64, m *membership) {
 	}
 }
 
-// Expire takes out whoever sent no heartbeat for longer than Expiry. Its connection stays: it may have other uses.
+// Expire takes out whoever sent no heartbeat for longer than Options.Expiry. Its connection stays: it may have other uses.
 func (r *Registry) Expire() {
-	limit := r.opts.Now() - Expiry.Milliseconds()
+	limit := r.opts.Now() - r.opts.Expiry.Milliseconds()
 	news := make(map[string]struct{})
 	r.mu.Lock()
 	for name, members := range r.producers {

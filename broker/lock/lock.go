@@ -5,6 +5,8 @@ package lock
 import (
 	"sync"
 	"time"
+
+	"ringmq/internal/clock"
 )
 
 // Life is how long a lock lasts after it was last asked for. Clients ask every 20 s.
@@ -31,10 +33,10 @@ type Table struct {
 	groups map[string]map[Queue]held
 }
 
-// New is an empty table. now may be nil for the real clock.
+// New is an empty table. now counts ms from any moment and never goes back; nil: since New.
 func New(now func() int64) *Table {
 	if now == nil {
-		now = func() int64 { return time.Now().UnixMilli() }
+		now = clock.Elapsed()
 	}
 	return &Table{now: now, groups: make(map[string]map[Queue]held)}
 }

@@ -13,6 +13,7 @@ import (
 
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/message"
+	"ringmq/internal/clock"
 )
 
 // Why a wait is over.
@@ -41,7 +42,7 @@ type Wait struct {
 	From       message.QueueOffset // the first entry that is wanted
 	Filter     Filter              // nil: any entry
 	End        End
-	DeadlineMS int64
+	DeadlineMS int64  // of Holder.Deadline
 	Conn       uint64 // id of its connection
 	Waiter     Waiter
 
@@ -98,7 +99,7 @@ const (
 type Options struct {
 	Max     int          // waits parked at most: 200,000
 	Workers int          // goroutines that run Woken: number of CPUs
-	Now     func() int64 // ms; nil: the clock
+	Now     func() int64 // ms since any moment, never back; nil: since New
 }
 
 // Holder is all parked pulls of a broker.
@@ -132,7 +133,7 @@ func New(o Options) *Holder {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().UnixMilli() }
+		o.Now = clock.Elapsed()
 	}
 	h := &Holder{opts: o, queues: make(map[consumequeue.ID]list), conns: make(map[uint64]list), ticker: make(chan struct{})}
 	h.some.L = &h.readyMu
@@ -152,6 +153,9 @@ const (
 	NewData                // the queue has more than From already: pull again
 	Full                   // too many wait, or the broker stops: answer now
 )
+
+// Deadline is the Wait.DeadlineMS of who has so much patience from now on.
+func (h *Holder) Deadline(patienceMS int64) int64 { return h.opts.Now() + patienceMS }
 
 // Park lets w wait. If it is not Parked, w is still the caller's and its Waiter is not told.
 func (h *Holder) Park(w *Wait) Outcome {

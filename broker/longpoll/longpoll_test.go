@@ -33,9 +33,9 @@ type pull struct {
 	done chan Why
 }
 
-func newPull(q *queue, from message.QueueOffset, deadline time.Duration) *pull {
+func newPull(h *Holder, q *queue, from message.QueueOffset, deadline time.Duration) *pull {
 	p := &pull{done: make(chan Why, 1)}
-	p.Wait = Wait{Queue: q.id, From: from, End: q, Waiter: p, DeadlineMS: time.Now().Add(deadline).UnixMilli(), Conn: 1}
+	p.Wait = Wait{Queue: q.id, From: from, End: q, Waiter: p, DeadlineMS: h.Deadline(deadline.Milliseconds()), Conn: 1}
 	return p
 }
 
@@ -65,7 +65,7 @@ func TestWake(t *testing.T) {
 		h := New(Options{})
 		defer h.Close()
 		q, other := topicQueue(0), topicQueue(1)
-		any, tagged, ahead, elsewhere := newPull(q, 0, time.Hour), newPull(q, 0, time.Hour), newPull(q, 5, time.Hour), newPull(other, 0, time.Hour)
+		any, tagged, ahead, elsewhere := newPull(h, q, 0, time.Hour), newPull(h, q, 0, time.Hour), newPull(h, q, 5, time.Hour), newPull(h, other, 0, time.Hour)
 		tagged.Filter = tag(7)
 		for _, p := range []*pull{any, tagged, ahead, elsewhere} {
 			if got := h.Park(&p.Wait); got != Parked {
@@ -93,7 +93,7 @@ func TestWake(t *testing.T) {
 			q.add(h, 0)
 		}
 		check(ahead, true, "its entry")
-		late := newPull(q, 3, time.Hour)
+		late := newPull(h, q, 3, time.Hour)
 		if got := h.Park(&late.Wait); got != NewData {
 			t.Errorf("Park behind the end: %v", got)
 		}
@@ -108,7 +108,7 @@ func TestDeadlines(t *testing.T) {
 		start := time.Now()
 		for _, d := range []time.Duration{-time.Second, 0, time.Millisecond, 49 * time.Millisecond, 50 * time.Millisecond,
 			time.Second, 20 * time.Second, buckets * tickMS * time.Millisecond, 200 * time.Second} {
-			p := newPull(q, 0, d)
+			p := newPull(h, q, 0, d)
 			parkedAt := time.Now()
 			if got := h.Park(&p.Wait); got != Parked {
 				t.Fatalf("%v: Park: %v", d, got)
@@ -134,7 +134,7 @@ func TestClosedConnection(t *testing.T) {
 		h := New(Options{})
 		defer h.Close()
 		q := topicQueue(0)
-		dead, alive := newPull(q, 0, time.Hour), newPull(q, 0, time.Hour)
+		dead, alive := newPull(h, q, 0, time.Hour), newPull(h, q, 0, time.Hour)
 		alive.Conn = 2
 		h.Park(&dead.Wait)
 		h.Park(&alive.Wait)
@@ -159,13 +159,13 @@ func TestFullAndClose(t *testing.T) {
 	q := topicQueue(0)
 	var parked []*pull
 	for range 3 {
-		p := newPull(q, 0, time.Hour)
+		p := newPull(h, q, 0, time.Hour)
 		if got := h.Park(&p.Wait); got != Parked {
 			t.Fatal(got)
 		}
 		parked = append(parked, p)
 	}
-	if got := h.Park(&newPull(q, 0, time.Hour).Wait); got != Full {
+	if got := h.Park(&newPull(h, q, 0, time.Hour).Wait); got != Full {
 		t.Errorf("Park beyond the limit: %v", got)
 	}
 	h.Close()
@@ -175,7 +175,7 @@ func TestFullAndClose(t *testing.T) {
 			t.Errorf("after Close: %v %v", why, ok)
 		}
 	}
-	if got := h.Park(&newPull(q, 0, time.Hour).Wait); got != Full {
+	if got := h.Park(&newPull(h, q, 0, time.Hour).Wait); got != Full {
 		t.Errorf("Park after Close: %v", got)
 	}
 	if h.Count() != 0 || len(h.queues) != 0 || len(h.conns) != 0 {
@@ -200,7 +200,7 @@ func TestNoMissedWakeUp(t *testing.T) {
 			q.add(h, 0)
 		}
 	})
-	p := newPull(q, 0, time.Hour)
+	p := newPull(h, q, 0, time.Hour)
 	limit := time.NewTimer(30 * time.Second)
 	for n := range rounds {
 		p.From = message.QueueOffset(n)
@@ -231,7 +231,7 @@ func TestManyQueues(t *testing.T) {
 	var queues []*queue
 	for n := range 2000 {
 		q := topicQueue(n)
-		p := newPull(q, 0, time.Hour)
+		p := newPull(h, q, 0, time.Hour)
 		p.Conn = uint64(n % 50)
 		queues, pulls = append(queues, q), append(pulls, p)
 		h.Park(&p.Wait)
@@ -265,7 +265,7 @@ func TestAgainstEachOther(t *testing.T) {
 				case 1:
 					h.Closed(uint64(rng.IntN(5)))
 				default:
-					p := newPull(q, q.Max(), time.Duration(rng.IntN(100))*time.Millisecond)
+					p := newPull(h, q, q.Max(), time.Duration(rng.IntN(100))*time.Millisecond)
 					p.Conn = uint64(rng.IntN(5))
 					p.Filter = tag(rng.IntN(3))
 					p.Waiter = counter{&told}
@@ -302,7 +302,7 @@ func TestAllocations(t *testing.T) {
 	defer h.Close()
 	q := topicQueue(0)
 	done := make(woken, 1)
-	w := &Wait{Queue: q.id, End: q, Waiter: done, DeadlineMS: time.Now().Add(time.Hour).UnixMilli()}
+	w := &Wait{Queue: q.id, End: q, Waiter: done, DeadlineMS: h.Deadline(time.Hour.Milliseconds())}
 	entry := &consumequeue.Queue{ID: q.id}
 	if n := testing.AllocsPerRun(1000, func() {
 		w.From = q.Max()
@@ -322,7 +322,7 @@ func BenchmarkArrived(b *testing.B) {
 			h := New(Options{})
 			defer h.Close()
 			for n := range parked {
-				h.Park(&newPull(topicQueue(n+1), 0, time.Hour).Wait)
+				h.Park(&newPull(h, topicQueue(n+1), 0, time.Hour).Wait)
 			}
 			entry := &consumequeue.Queue{ID: topicQueue(0).id}
 			b.ReportAllocs()
@@ -338,7 +338,7 @@ func BenchmarkParkAndWake(b *testing.B) {
 	defer h.Close()
 	q := topicQueue(0)
 	done := make(woken, 1)
-	w := &Wait{Queue: q.id, End: q, Waiter: done, DeadlineMS: time.Now().Add(time.Hour).UnixMilli()}
+	w := &Wait{Queue: q.id, End: q, Waiter: done, DeadlineMS: h.Deadline(time.Hour.Milliseconds())}
 	entry := &consumequeue.Queue{ID: q.id}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -120,6 +120,7 @@ func brokerOptions(v *config.Values, names []string, logger *slog.Logger) broker
 		RegisterPeriod:     ms("registerNameServerPeriod"),
 		RegisterTimeout:    ms("registerBrokerTimeoutMills"),
 		SaveOffsetsEvery:   ms("flushConsumerOffsetInterval"),
+		ClientExpiry:       ms("channelExpiredTimeout"),
 		Permission:         int32(v.Int("brokerPermission")),
 		NoAutoCreateTopic:  !v.Bool("autoCreateTopicEnable"),
 		NoAutoCreateGroup:  !v.Bool("autoCreateSubscriptionGroup"),

@@ -45,7 +45,7 @@ var heights = map[string]int{
 	"broker/configfile": 2,
 	"broker/filter":     2,
 	"broker/stats":      0,
-	"broker/lock":       0,
+	"broker/lock":       1,
 	"broker/topic":      7,
 	"broker/group":      7,
 	"broker/offset":     7,

@@ -89,6 +89,8 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+var errStopped = errors.New("the broker has stopped")
+
 // Broker is one running broker.
 type Broker struct {
 	opts Options
@@ -275,8 +277,10 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.api.Stop()
 	b.parked.Close()
 	b.chores.stop()
-	// Saved before the connections end, for answers may wait for it.
-	errs := []error{b.store.Close(), b.save()}
+	// Saved while the store holds its lock: behind it the settings may be another broker's already.
+	errs := []error{b.save(), b.store.Close()}
+	// A handler that was under way may have made a topic since. Its message is stored, and the next start finds the topic by its queue.
+	b.api.TopicsSaved(errStopped)
 	if s != nil {
 		errs = append(errs, s.Close(ctx))
 	}

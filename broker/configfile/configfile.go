@@ -142,8 +142,9 @@ func (f *File) setAside(path string, damage error) (string, error) {
 	}
 }
 
-// Save writes what snapshot returns unless the file has it already: changes counts every change of the owner's state, and is
-// raised before a snapshot shows the change. It is durable when Save returns nil; after an error the old version is.
+// Save writes what snapshot returns unless the file has it already: changes counts every change of the owner's state. A change that is
+// counted must be shown by a snapshot taken later, so it is counted after it is made, or both under a lock that the snapshot takes. What
+// snapshot returned is durable when Save returns nil; after an error the old version is.
 func (f *File) Save(changes *atomic.Uint64, snapshot func() any) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

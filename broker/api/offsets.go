@@ -80,7 +80,7 @@ func (a *API) queryOffset(c *remoting.Command, r server.Reply) {
 	}
 	zero, given := c.Field("setZeroIfNotFound")
 	switch {
-	case given && len(zero) > 0 && !isTrue(zero):
+	case given && len(zero) > 0 && !remoting.IsTrue(zero):
 		refuse(r, remoting.QueryNotFound, "group %s has no offset in queue %d of topic %s, and setZeroIfNotFound is false", group, p.queueID, p.topic)
 	case p.min() <= 0 && a.young(p):
 		answerOffset(r, 0)

@@ -1,9 +1,6 @@
 package api
 
 import (
-	"bytes"
-	"strings"
-
 	"ringmq/engine/message"
 	"ringmq/net/remoting"
 )
@@ -37,7 +34,7 @@ func scan(properties []byte) (found scanned, why *refusal) {
 	for name, value := range message.Properties(properties) {
 		switch string(name) {
 		case message.PropertyWait:
-			found.noWait = !isTrue(value)
+			found.noWait = !remoting.IsTrue(value)
 		case message.PropertyUniqueKey:
 			found.unique = true
 		case message.PropertyRegion, message.PropertyTraceOn, message.PropertyCluster:
@@ -48,7 +45,7 @@ func scan(properties []byte) (found scanned, why *refusal) {
 					"property DELAY is %.32q: delayed messages are not supported by this version of ringmq", value)
 			}
 		case message.PropertyPrepared:
-			if isTrue(value) {
+			if remoting.IsTrue(value) {
 				return found, refused(remoting.NoPermission,
 					"property TRAN_MSG is true: transactional messages are not supported by this version of ringmq")
 			}
@@ -60,8 +57,4 @@ func scan(properties []byte) (found scanned, why *refusal) {
 		}
 	}
 	return found, nil
-}
-
-func isTrue(value []byte) bool {
-	return len(value) == len("true") && (bytes.Equal(value, []byte("true")) || strings.EqualFold(string(value), "true"))
 }

@@ -156,7 +156,7 @@ func (c *Command) IntOr(name string, def int64) (int64, error) {
 // Bool tells whether an ext field says true, in any case of letters.
 func (c *Command) Bool(name string) bool {
 	value, _ := c.Field(name)
-	return isTrue(value)
+	return IsTrue(value)
 }
 
 // Str returns a copy of an ext field, "" when it is missing.
@@ -232,7 +232,8 @@ func (c *Command) cutRemark() string {
 	return c.Remark[:end]
 }
 
-func isTrue(value []byte) bool {
+// IsTrue tells whether a text says true as Java reads it, in any case of letters.
+func IsTrue(value []byte) bool {
 	return len(value) == 4 && bytes.EqualFold(value, []byte("true"))
 }
 

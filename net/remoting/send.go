@@ -71,11 +71,11 @@ func (h *SendHeader) take(key, value []byte) (uint, error) {
 	case "j", "reconsumeTimes":
 		return 0, optionalInt32(&h.ReconsumeTimes, "reconsumeTimes (j)", value)
 	case "k", "unitMode":
-		h.UnitMode = isTrue(value)
+		h.UnitMode = IsTrue(value)
 	case "l", "maxReconsumeTimes":
 		return 0, optionalInt32(&h.MaxReconsumeTimes, "maxReconsumeTimes (l)", value)
 	case "m", "batch":
-		h.Batch = isTrue(value)
+		h.Batch = IsTrue(value)
 	}
 	return 0, nil
 }

@@ -209,7 +209,7 @@ func TestTopics(t *testing.T) {
 		"missing": {"topic", "-"}, "perm": {"perm", "9"}, "queues": {"readQueueNums", "-3"}, "too many": {"writeQueueNums", "999999999"},
 		"no number": {"perm", "x"}, "system": {"topic", "TBW102"}, "cluster": {"topic", "C1"}, "rmq_sys": {"topic", "rmq_sys_x"},
 		"filter": {"topicFilterType", "SQL"}, "attribute": {"attributes", "+foo=bar"}, "attribute value": {"attributes", "+queue.type=BatchCQ"},
-		"attribute form": {"attributes", "foo=bar"}, "system flag": {"topicSysFlag", "x"},
+		"attribute form": {"attributes", "foo=bar"}, "system flag": {"topicSysFlag", "x"}, "large system flag": {"topicSysFlag", "4294967296"},
 	} {
 		expect(t, what, b.ask(t, 17, nil, with(fields, changes...)...), 29)
 	}

@@ -156,16 +156,15 @@ func (a *API) target(h *remoting.SendHeader) (*topic.Config, *refusal) {
 	if a.opts.Permission&topic.PermWrite == 0 {
 		return nil, refused(remoting.NoPermission, "sending to broker %s is forbidden: brokerPermission is %d", a.opts.Broker, a.opts.Permission)
 	}
-	config := a.opts.Topics.Find(h.Topic)
-	if config == nil {
-		made, err := a.create(h)
-		if made == nil {
-			return nil, refused(err.code, "%s", err.remark)
-		}
-		config = made
-	}
 	if topic.SendForbidden(h.Topic) {
 		return nil, refused(remoting.NoPermission, "sending to topic %s is forbidden: it is the broker's own", h.Topic)
+	}
+	config := a.opts.Topics.Find(h.Topic)
+	if config == nil {
+		var why *refusal
+		if config, why = a.create(h); why != nil {
+			return nil, why
+		}
 	}
 	if !config.Writable() {
 		return nil, refused(remoting.NoPermission, "sending to topic %s is forbidden: its perm is %d, 2 is needed", config.Name, config.Perm)
@@ -177,9 +176,6 @@ func (a *API) target(h *remoting.SendHeader) (*topic.Config, *refusal) {
 func (a *API) create(h *remoting.SendHeader) (*topic.Config, *refusal) {
 	if err := topic.CheckName(h.Topic); err != nil {
 		return nil, refused(remoting.InvalidParameter, "%v", err)
-	}
-	if topic.SendForbidden(h.Topic) {
-		return nil, refused(remoting.NoPermission, "sending to topic %s is forbidden: it is the broker's own", h.Topic)
 	}
 	retry := topic.IsRetry(h.Topic)
 	sysFlag := int32(0)

@@ -68,11 +68,11 @@ func topicOf(c *remoting.Command) (topic.Config, error) {
 			return t, err
 		}
 	}
-	sysFlag, err := c.IntOr("topicSysFlag", 0)
-	if err != nil {
-		return t, err
+	if text, given := c.Field("topicSysFlag"); given && len(text) > 0 {
+		if t.SysFlag, err = int32Of(c, "topicSysFlag"); err != nil {
+			return t, err
+		}
 	}
-	t.SysFlag = int32(sysFlag)
 	t.Order = c.Bool("order")
 	switch t.FilterType = c.Str("topicFilterType"); t.FilterType {
 	case "", "SINGLE_TAG", "MULTI_TAG":

@@ -180,7 +180,9 @@ func (b *Broker) openStore() error {
 	b.store = store
 	m := store.Metrics()
 	b.sampler = stats.New(func() stats.Counts {
-		return stats.Counts{Puts: m.Puts.Load(), PutBytes: m.PutBytes.Load(), Gets: m.Gets.Load(), Records: m.GetRecords.Load(), GetBytes: m.GetBytes.Load()}
+		return stats.Counts{
+			Puts: m.Puts.Load(), PutBytes: m.PutBytes.Load(), Gets: m.Gets.Load(), Records: m.GetRecords.Load(), GetBytes: m.GetBytes.Load(),
+		}
 	}, nil)
 	return nil
 }

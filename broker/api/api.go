@@ -165,7 +165,8 @@ func New(o Options) *API {
 	a.sends.New = func() any { return newSend(a) }
 	a.pulls.New = func() any { return newPull(a) }
 	for _, table := range []map[int32]route{
-		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), lockRoutes(), adminRoutes(), unbuiltRoutes(),
+		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), lockRoutes(), adminRoutes(),
+		unbuiltRoutes(),
 	} {
 		for code, r := range table {
 			if _, taken := a.routes[code]; taken {

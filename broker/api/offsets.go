@@ -85,7 +85,8 @@ func (a *API) queryOffset(c *remoting.Command, r server.Reply) {
 	case p.min() <= 0 && a.young(p):
 		answerOffset(r, 0)
 	default:
-		refuse(r, remoting.QueryNotFound, "group %s has no offset in queue %d of topic %s, and the queue's first message is no longer recent", group, p.queueID, p.topic)
+		refuse(r, remoting.QueryNotFound, "group %s has no offset in queue %d of topic %s, and the queue's first message is no longer recent",
+			group, p.queueID, p.topic)
 	}
 }
 

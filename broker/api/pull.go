@@ -126,7 +126,8 @@ func (p *pull) permit() *refusal {
 	}
 	p.group = o.Groups.FindOrCreate(h.Group)
 	if p.group == nil {
-		return refused(remoting.SubscriptionGroupNotExist, "consumer group %.255q does not exist and may not be made (autoCreateSubscriptionGroup, or its name)", h.Group)
+		return refused(remoting.SubscriptionGroupNotExist,
+			"consumer group %.255q does not exist and may not be made (autoCreateSubscriptionGroup, or its name)", h.Group)
 	}
 	if !p.group.Consume {
 		return refused(remoting.NoPermission, "consumer group %s may not consume: its consumeEnable is false", h.Group)
@@ -171,7 +172,8 @@ func (p *pull) subscribe() *refusal {
 	case s == nil:
 		return refused(remoting.SubscriptionNotExist, "consumer group %s has not subscribed to topic %s", h.Group, h.Topic)
 	case s.Version < h.SubVersion && !isTags(h.ExpressionType):
-		return refused(remoting.SubscriptionNotLatest, "subscription of group %s to topic %s is older (%d) than the pull's subVersion %d: send a heartbeat first",
+		return refused(remoting.SubscriptionNotLatest,
+			"subscription of group %s to topic %s is older (%d) than the pull's subVersion %d: send a heartbeat first",
 			h.Group, h.Topic, s.Version, h.SubVersion)
 	case s.Version < h.SubVersion:
 		// The heartbeat with the newer one is on its way; a Java client that changes it at the wrong moment sends it only 30 s
@@ -191,7 +193,8 @@ func isTags(expressionType []byte) bool {
 }
 
 func refusedType(expressionType string) *refusal {
-	return refused(remoting.SystemError, "expressionType is %.32q: filters of this type are not supported by this version of ringmq, TAG is", expressionType)
+	return refused(remoting.SystemError,
+		"expressionType is %.32q: filters of this type are not supported by this version of ringmq, TAG is", expressionType)
 }
 
 // commit takes the offset that a pull brings along. It never goes beyond the queue's end, and a senseless one is passed over: the pull

@@ -15,9 +15,11 @@ const timerPrefix = "TIMER_"
 func checkSysFlag(sysFlag int32) *refusal {
 	switch {
 	case sysFlag&message.SysFlagTransactionMask != 0:
-		return refused(remoting.NoPermission, "sysFlag %#x says transaction: transactional messages are not supported by this version of ringmq", sysFlag)
+		return refused(remoting.NoPermission,
+			"sysFlag %#x says transaction: transactional messages are not supported by this version of ringmq", sysFlag)
 	case sysFlag&(message.SysFlagInnerBatch|message.SysFlagNeedUnwrap) != 0:
-		return refused(remoting.SystemError, "sysFlag %#x says inner batch: batches in one record are not supported by this version of ringmq", sysFlag)
+		return refused(remoting.SystemError,
+			"sysFlag %#x says inner batch: batches in one record are not supported by this version of ringmq", sysFlag)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // printBanner says what runs where. Scripts wait for its "boot success" lines, whose words are the original's.
 func printBanner(out io.Writer, v *config.Values, b *broker.Broker, n names, took time.Duration) {
-	recovery := b.Store().Recovery()
+	recovery, at := b.Store().Recovery(), b.Store().Positions()
 	mode, reason := b.Store().Ring()
 	if reason != "" {
 		mode += " (" + reason + ")"
@@ -27,7 +27,7 @@ func printBanner(out io.Writer, v *config.Values, b *broker.Broker, n names, too
 	}
 	fmt.Fprintf(out, "ringmq %s: %s, id %d, cluster %s\n", version, v.Text("brokerRole"), v.Int("brokerId"), v.Text("brokerClusterName"))
 	fmt.Fprintf(out, "  clients  %s, fast port %d, listening on %s\n", address(v, "brokerIP1", "listenPort"), fastPort(v), v.Text("bindAddress"))
-	fmt.Fprintf(out, "  store    %s, last stop %s, log %d to %d\n", v.Text("storePathRootDir"), stop, b.Store().Positions().Min, b.Store().Positions().End)
+	fmt.Fprintf(out, "  store    %s, last stop %s, log %d to %d\n", v.Text("storePathRootDir"), stop, at.Min, at.End)
 	fmt.Fprintf(out, "  flush    %s, append by %s, %s\n", v.Text("flushDiskType"), v.Text("ringmq.appendPath"), mode)
 	fmt.Fprintf(out, "  start    %s (%s)\n", took.Round(100*time.Microsecond), strings.Join(phases, ", "))
 	if v.Text("bindAddress") != "127.0.0.1" {

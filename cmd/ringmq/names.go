@@ -42,7 +42,8 @@ func nameServers(v *config.Values, logger *slog.Logger) (names, error) {
 			logger.Info("the port of the embedded name server is taken by a name server, which is used", "address", reached)
 			return names{addresses: []string{reached}}, nil
 		}
-		return names{}, fmt.Errorf("ringmq.namesrvListenPort=%s: %w; set another port, or name a name server with -n", v.Text("ringmq.namesrvListenPort"), err)
+		return names{}, fmt.Errorf("ringmq.namesrvListenPort=%s: %w; set another port, or name a name server with -n",
+			v.Text("ringmq.namesrvListenPort"), err)
 	}
 	return names{addresses: []string{reached}, embedded: s}, nil
 }

@@ -152,7 +152,8 @@ func (c *conn) keep(data []byte) error {
 func (c *conn) grow(size int) error {
 	more := int64(size - cap(c.in))
 	if s := c.server; s.memory.Load()+more > s.opts.MemoryLimit && !s.makeRoom(more, c) {
-		return fmt.Errorf("server: unfinished frame of %d bytes: all connections together would hold %d bytes, %d is allowed, and this one is most to blame",
+		return fmt.Errorf(
+			"server: unfinished frame of %d bytes: all connections together would hold %d bytes, %d is allowed, and this one is most to blame",
 			len(c.in), s.memory.Load()+more, s.opts.MemoryLimit)
 	}
 	grown := append(c.loop.buffers.get(size), c.in...)

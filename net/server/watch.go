@@ -66,7 +66,8 @@ func (s *Server) makeRoom(more int64, asker *conn) bool {
 		case worst == nil || worst == asker:
 			return false
 		}
-		worst.fail("all connections together hold too much, this one most for the longest time", "bytes", worst.accounted.Load(), "limit", s.opts.MemoryLimit)
+		worst.fail("all connections together hold too much, this one most for the longest time",
+			"bytes", worst.accounted.Load(), "limit", s.opts.MemoryLimit)
 		worst.Close()
 	}
 }

@@ -46,6 +46,28 @@ func TestKeyValues(t *testing.T) {
 	}
 }
 
+// A disk that hangs does not gather goroutines: what has no place is refused, and changes nothing.
+func TestKeyValuesWaitForTheDisk(t *testing.T) {
+	s, _ := newServer(t, Options{KVPath: filepath.Join(t.TempDir(), "kvConfig.json")})
+	conn := new(fakeConn)
+	for range maxSaves {
+		s.places <- struct{}{}
+	}
+	if a := ask(s, conn, request(remoting.PutKVConfig, "namespace", "ns", "key", "a", "value", "b")); a.Code != remoting.SystemBusy {
+		t.Errorf("%d %s", a.Code, a.Remark)
+	}
+	if value, ok := s.kv.get("ns", "a"); ok {
+		t.Errorf("refused, but kept: %q", value)
+	}
+	<-s.places
+	for range 2 { // a place that was taken is given back
+		if a := ask(s, conn, request(remoting.PutKVConfig, "namespace", "ns", "key", "a", "value", "b")); a.Code != remoting.Success {
+			t.Errorf("%d %s", a.Code, a.Remark)
+		}
+		s.saving.Wait()
+	}
+}
+
 // A file as the original writes it.
 func TestKeyValuesOfTheOriginal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kvConfig.json")

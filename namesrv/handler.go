@@ -18,6 +18,7 @@ const (
 	// versionStandardJSON is the ordinal of V4_9_4: clients from there on are given legal JSON.
 	versionStandardJSON = 401
 	maxKeptAnswer       = 256 << 10
+	maxSaves            = 64 // at the same time; one write to disk serves all that wait for it
 )
 
 // Server answers the requests of brokers and clients. It is a server.Handler: everything it does is done on the event loop, but the
@@ -30,6 +31,7 @@ type Server struct {
 	settings *settings
 	answers  sync.Pool      // *answer
 	saving   sync.WaitGroup // saves of kv whose answer is open
+	places   chan struct{}  // taken by them
 }
 
 // answer is a response under construction, reused.
@@ -49,7 +51,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{log: o.Logger, now: o.Now, routes: newRoutes(o.Logger), kv: kv, settings: set}
+	s := &Server{log: o.Logger, now: o.Now, routes: newRoutes(o.Logger), kv: kv, settings: set, places: make(chan struct{}, maxSaves)}
 	s.answers.New = func() any { return new(answer) }
 	return s, nil
 }
@@ -75,9 +77,17 @@ func (s *Server) saves(code int32) bool {
 }
 
 func (s *Server) handleSaved(a *answer, c *remoting.Command, r server.Reply) {
+	select {
+	case s.places <- struct{}{}:
+	default:
+		s.refuse(a, c, refuse(remoting.SystemBusy, "namesrv: %d changes of the key-value table wait for the disk already: try again later", maxSaves))
+		s.write(a, r)
+		return
+	}
 	err := s.changeKV(c)
 	code := c.Code
 	s.saving.Go(func() {
+		defer func() { <-s.places }()
 		if err == nil {
 			err = s.kv.save()
 		}

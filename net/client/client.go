@@ -1,5 +1,4 @@
-// Package client is one connection to a remoting server: requests by opaque, callbacks, timeouts. A Keeper holds such a
-// connection to a peer that may come and go.
+// Package client is one connection to a remoting server: requests by opaque, callbacks, timeouts.
 //
 // Every request that expects an answer is told its end exactly once: the answer, its context's error, or the loss of the
 // connection with the address in the error. Whoever removes a request from the table of pending ones tells it.

@@ -5,12 +5,16 @@
 set -u
 cd "$(dirname "$0")/.."
 : "${ROUNDS:=3}" "${DUR:=10s}" "${WARM:=5s}" "${MODES:=ASYNC_FLUSH SYNC_FLUSH}" "${PEER_VERSION:=5.5.0}"
+server= pid= port=28911 ns=28876
 dir=$(mktemp -d "${DISK:-${TMPDIR:-/tmp}}/ringmq-peers.XXXXXX")
-server=
-stop() { [ -n "$server" ] && kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; server=; rm -rf "$dir/store"; }
+stop() { # the broker may end after the script that started it
+  [ -n "$server" ] && kill "$server" 2>/dev/null && wait "$server" 2>/dev/null
+  for _ in $(seq 300); do { [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; } || (exec 3<>"/dev/tcp/127.0.0.1/$ns") 2>/dev/null || break; sleep 0.2; done
+  server= pid=; rm -rf "$dir/store"
+}
 trap 'stop; rm -rf "$dir"' EXIT
 (cd test/tools/rmqload && go build -o "$dir/rmqload" .) && go build -o "$dir/ringmq" ./cmd/ringmq || exit 1
-commit=$(git rev-parse --short HEAD) port=28911 ns=28876
+commit=$(git rev-parse --short HEAD)
 machine="$(nproc) CPU, $(awk '/MemTotal/{printf "%d GiB", $2/1048576}' /proc/meminfo), Linux $(uname -r | cut -d- -f1)"
 
 start() { # start SYSTEM MODE

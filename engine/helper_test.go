@@ -141,7 +141,7 @@ func pullAll(s *engine.Store, topic string, queue int32) ([]message.Record, erro
 		for _, view := range res.Views {
 			for rest := bytes.Clone(view.Bytes); len(rest) > 0; {
 				var r message.Record
-				if err := message.Decode(rest[:message.Size(rest)], &r); err != nil {
+				if err := message.Decode(rest[:message.Size(rest)], &r); err != nil && !errors.Is(err, message.ErrZerosInText) {
 					return nil, err
 				}
 				list, rest = append(list, r), rest[r.Size:]

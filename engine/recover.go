@@ -238,7 +238,11 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 		s.options.Logger.Error("the commit log is damaged, no whole record stands here; good ones behind it are kept",
 			"from", d.From, "to", d.To, "reason", d.Reason)
 	}
-	end, err := s.log.Scan(w.from, w.boundary, each, damaged)
+	scan := s.log.ScanForeign
+	if s.lock.LastWasOwn() {
+		scan = s.log.Scan
+	}
+	end, err := scan(w.from, w.boundary, each, damaged)
 	if err != nil {
 		return 0, err
 	}

@@ -192,3 +192,45 @@ func TestTornTailHidesWhatFollows(t *testing.T) {
 	}
 	audit(t, s)
 }
+
+// A Java broker that was killed while it copied a record takes it for whole if only its properties are torn, and goes on behind it: what it
+// acknowledged then is not cut, whether its queue entries are there or not.
+func TestTornRecordThatAJavaBrokerWentOnBehind(t *testing.T) {
+	for _, entries := range []bool{true, false} {
+		for _, killed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("entries=%v/killed=%v", entries, killed), func(t *testing.T) {
+				t.Parallel()
+				h := newHandmade(t, 64<<10, 1000)
+				for i := range 100 {
+					h.add(int32(i%4), 300, int64(1000+i))
+				}
+				torn := h.records[60]
+				clear(h.log[torn.at+torn.size-8 : torn.at+torn.size])
+				if !entries {
+					clear(h.queues)
+				}
+				h.write(killed)
+				o := small(h.dir)
+				o.QueueFileSize = 20_000
+				s := open(t, o)
+				for queue := range int32(4) {
+					if got, want := bodies(records(t, s, testTopic, queue)), h.want(queue, 100); !slices.Equal(got, want) {
+						t.Errorf("queue %d serves %d messages, want %d", queue, len(got), len(want))
+					}
+				}
+				if r := s.Recovery(); r.CutBytes != 0 || len(r.Damaged) != 0 || r.Records != 100 {
+					t.Errorf("recovery %+v", r)
+				}
+				if r := put(t, s, 0, "next"); r.QueueOffset != 25 || r.Offset != message.Offset(len(h.log)) {
+					t.Errorf("the next message got number %d at %d", r.QueueOffset, r.Offset)
+				}
+				settle(t, s)
+				closeStore(t, s)
+				s = open(t, o) // now it is a store of ours
+				if got, want := bodies(records(t, s, testTopic, 0)), append(h.want(0, 100), "next"); !slices.Equal(got, want) {
+					t.Errorf("at the second opening queue 0 serves %d messages, want %d", len(got), len(want))
+				}
+			})
+		}
+	}
+}

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"runtime/debug"
 
 	"ringmq/engine/message"
@@ -28,7 +29,18 @@ const progressStep = 16 << 20
 //
 // Before Start only.
 func (l *Log) Scan(from, mark message.Offset, each func(r *message.Record) error, damaged func(Damage)) (message.Offset, error) {
-	s := &scanner{log: l, mark: int64(mark), each: each, damaged: damaged, from: int64(from), told: int64(from)}
+	return l.scan(&scanner{mark: int64(mark), each: each, damaged: damaged, from: int64(from)})
+}
+
+// ScanForeign is Scan of a log that a Java broker wrote last. That broker looks at no properties: a record whose properties were torn when it
+// was killed is whole to it, and at its next start it goes on behind it. So a record with message.ErrZerosInText counts as whole here
+// if another one follows.
+func (l *Log) ScanForeign(from, mark message.Offset, each func(r *message.Record) error, damaged func(Damage)) (message.Offset, error) {
+	return l.scan(&scanner{mark: int64(mark), each: each, damaged: damaged, from: int64(from), foreign: true})
+}
+
+func (l *Log) scan(s *scanner) (message.Offset, error) {
+	s.log, s.told = l, s.from
 	if last := l.set.Last(); last != nil {
 		s.total = last.End() - s.from
 	}
@@ -80,6 +92,7 @@ type scanner struct {
 	log         *Log
 	from, mark  int64
 	total, told int64
+	foreign     bool // a Java broker wrote last
 	each        func(r *message.Record) error
 	damaged     func(Damage)
 	record      message.Record
@@ -96,6 +109,9 @@ func (s *scanner) segment(f *segment.File, at int64) (next int64, more bool, err
 	for f.End()-at >= message.BlankLen {
 		s.progress(at, false)
 		kind, why := message.Check(b[at-f.Base():], message.Offset(at), &s.record)
+		if s.foreign && errors.Is(why, message.ErrZerosInText) && s.goesOn(f, at+int64(s.record.Size)) {
+			kind = message.Whole
+		}
 		switch kind {
 		case message.Blank:
 			return f.End(), true, nil
@@ -117,6 +133,22 @@ func (s *scanner) segment(f *segment.File, at int64) (next int64, more bool, err
 	}
 	// Too little room for an end record: only another writer leaves a segment like that.
 	return f.End(), true, nil
+}
+
+// goesOn tells whether a record or the end of the segment stands at the position at of f, maybe behind others with zeros in their text.
+func (s *scanner) goesOn(f *segment.File, at int64) bool {
+	var r message.Record
+	for f.End()-at >= message.BlankLen {
+		kind, why := message.Check(f.Bytes()[at-f.Base():], message.Offset(at), &r)
+		if kind == message.Whole || kind == message.Blank {
+			return true
+		}
+		if !errors.Is(why, message.ErrZerosInText) {
+			return false
+		}
+		at += int64(r.Size)
+	}
+	return false
 }
 
 // gap handles a position that no segment covers.

@@ -95,6 +95,49 @@ func TestScanDamage(t *testing.T) {
 	f("last segment missing", end, thirdName, nil, 32, third, damage{third, end})
 }
 
+// TestScanForeign: records whose properties are zeros, which a Java broker takes for whole, before, between and behind others.
+func TestScanForeign(t *testing.T) {
+	t.Parallel()
+	f := func(name string, torn []int, foreign bool, mark message.Offset, wantRecords int, wantEnd message.Offset) {
+		t.Helper()
+		storage, placed := filled(t, 2, 1000)
+		m := message.Message{Topic: "T", QueueID: 1, Properties: []byte("KEYS\x01" + strings.Repeat("k", 100) + "\x02")}
+		m.Body = make([]byte, 1000-m.RecordLen())
+		for _, i := range torn {
+			rec, err := message.AppendRecord(nil, &m)
+			if err != nil || len(rec) != 1000 {
+				t.Fatalf("BUG: record of %d bytes, %v", len(rec), err)
+			}
+			at := placed[i].Start
+			message.Stamp(rec, message.QueueOffset(i), at, 1000)
+			clear(rec[950:])
+			segment := []string{firstName, secondName}[at/testSegment]
+			change(storage, segment, func(b []byte) { copy(b[at%testSegment:], rec) })
+		}
+		l := open(t, testOptions(storage))
+		n, scan := 0, l.Scan
+		if foreign {
+			scan = l.ScanForeign
+		}
+		end, err := scan(0, mark, func(*message.Record) error { n++; return nil }, nil)
+		if err != nil || n != wantRecords || end != wantEnd {
+			t.Errorf("%s: %d records up to %d, %v, want %d up to %d", name, n, end, err, wantRecords, wantEnd)
+		}
+	}
+	const second, end = testSegment, testSegment + 9000 // 16 records, an end record, 9 records
+	f("none", nil, true, 0, 25, end)
+	f("in the middle", []int{3}, true, 0, 25, end)
+	f("in the middle, ours", []int{3}, false, 0, 3, 3000)
+	f("in the middle, ours, below the mark", []int{3}, false, second, 24, end)
+	f("in the middle, below the mark", []int{3}, true, second, 25, end)
+	f("several in a row", []int{3, 4, 5}, true, 0, 25, end)
+	f("before an end record", []int{15}, true, 0, 25, end)
+	f("the first", []int{0}, true, 0, 25, end)
+	f("the last", []int{24}, true, 0, 24, second+8000)
+	f("the last two", []int{23, 24}, true, 0, 23, second+7000)
+	f("the last and one in the middle", []int{20, 24}, true, 0, 24, second+8000)
+}
+
 // TestScanStale: a whole record of an earlier life behind the end, and one that claims another place.
 func TestScanStale(t *testing.T) {
 	t.Parallel()

@@ -11,14 +11,18 @@ import (
 // ErrNotWhole is wrapped by every error of Check.
 var ErrNotWhole = errors.New("not a whole record")
 
+// ErrZerosInText is an ErrNotWhole: all of the record agrees, but there are zeros where its properties should be. A Java broker takes such
+// a record for whole.
+var ErrZerosInText = fmt.Errorf("zeros where properties should be: %w", ErrNotWhole)
+
 // Size is the total size field of the record at the start of b. b has at least 4 bytes. What it returns may be
 // anything, also negative, until Check or Peek has said that a record stands there.
 func Size(b []byte) int { return int(int32(binary.BigEndian.Uint32(b[sizeAt:]))) }
 
 // Check decodes what stands at the start of b, which is at position at of the log and ends with its segment. A Whole
 // record has size, magic, own offset, body CRC, topic and property lengths that all agree, and no zeros where text should
-// be. For Blank r.Size is set; its size must be exactly what remains of the segment. r is undefined for Bad and Zero. Only
-// errors allocate.
+// be. For Blank r.Size is set; its size must be exactly what remains of the segment. r is undefined for Bad and Zero, but
+// complete with ErrZerosInText. Only errors allocate.
 //
 // Of a host's port, which the format keeps in four bytes, Record has the low two: no port is larger.
 func Check(b []byte, at Offset, r *Record) (Kind, error) {
@@ -44,6 +48,9 @@ func Check(b []byte, at Offset, r *Record) (Kind, error) {
 	if crc := BodyCRC(r.Body); r.BodyCRC != crc {
 		return Bad, fmt.Errorf("message: record at %d: body CRC %08x, but the body has %08x: %w", at, r.BodyCRC, crc, ErrNotWhole)
 	}
+	if err := checkText(at, r); err != nil {
+		return Bad, err
+	}
 	return Whole, nil
 }
 
@@ -56,7 +63,10 @@ func Decode(rec []byte, r *Record) error {
 	if size := Size(rec); size != len(rec) {
 		return notWhole(0, "size", size, len(rec), len(rec))
 	}
-	return decode(rec, 0, r)
+	if err := decode(rec, 0, r); err != nil {
+		return err
+	}
+	return checkText(0, r)
 }
 
 // decode fills in r from the record at the start of b. It checks magic and that the lengths add up to the size exactly;
@@ -126,11 +136,16 @@ func decodeTail(p []byte, at Offset, r *Record) error {
 		return notWhole(at, "properties length", propertiesLen, len(p), len(p))
 	}
 	r.Properties = p
+	return nil
+}
+
+// checkText is the last of all checks, so that with ErrZerosInText everything else is known to agree.
+func checkText(at Offset, r *Record) error {
 	if bytes.IndexByte(r.Topic, 0) >= 0 {
 		return fmt.Errorf("message: record at %d: a zero byte in the topic: %w", at, ErrNotWhole)
 	}
 	if torn(r.Properties) {
-		return fmt.Errorf("message: record at %d: zeros where properties should be: %w", at, ErrNotWhole)
+		return fmt.Errorf("message: record at %d: %w", at, ErrZerosInText)
 	}
 	return nil
 }

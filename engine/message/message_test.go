@@ -210,8 +210,15 @@ func TestZerosInText(t *testing.T) {
 		rec := record(t, m, 1, 1000, 2)
 		copy(rec[len(rec)-len(properties):], properties)
 		var r message.Record
-		if kind, err := message.Check(rec, 1000, &r); (kind == message.Whole) != ok || !ok && !errors.Is(err, message.ErrNotWhole) {
+		if kind, err := message.Check(rec, 1000, &r); (kind == message.Whole) != ok || !ok && !(errors.Is(err, message.ErrNotWhole) && errors.Is(err, message.ErrZerosInText)) {
 			t.Errorf("check with properties of %d bytes: %v, %v", len(properties), kind, err)
+		}
+		if string(r.Properties) != properties || r.Offset != 1000 || int(r.Size) != len(rec) {
+			t.Errorf("check with properties of %d bytes: the record is not complete: %+v", len(properties), r)
+		}
+		rec[bytes.Index(rec, m.Body)] ^= 1
+		if _, err := message.Check(rec, 1000, &r); !errors.Is(err, message.ErrNotWhole) || errors.Is(err, message.ErrZerosInText) {
+			t.Errorf("check with properties of %d bytes and a wrong body: %v", len(properties), err)
 		}
 	}
 	zeros := func(n int) string { return strings.Repeat("\x00", n) }
@@ -233,8 +240,8 @@ func TestZerosInText(t *testing.T) {
 	rec := record(t, m, 1, 1000, 2)
 	rec[bytes.Index(rec, []byte("TT"))+1] = 0
 	var r message.Record
-	if kind, _ := message.Check(rec, 1000, &r); kind != message.Bad {
-		t.Errorf("a record with a zero byte in its topic is %v", kind)
+	if kind, err := message.Check(rec, 1000, &r); kind != message.Bad || errors.Is(err, message.ErrZerosInText) {
+		t.Errorf("a record with a zero byte in its topic is %v, %v", kind, err)
 	}
 }
 

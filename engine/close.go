@@ -19,6 +19,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.life.Unlock()
 
+	s.cleaner.Close()
 	s.disk.close()
 	s.overflow.close()
 	// All that was appended is flushed, which answers every wait; the dispatcher then finds all there is; the keeper makes its work durable.

@@ -17,6 +17,7 @@ import (
 	"ringmq/engine/dispatch"
 	"ringmq/engine/flush"
 	"ringmq/engine/message"
+	"ringmq/engine/retention"
 	"ringmq/engine/segment"
 	"ringmq/internal/durable"
 	"ringmq/uring"
@@ -39,6 +40,7 @@ type Store struct {
 	keeper     *dispatch.Keeper
 	overflow   overflow
 	disk       diskGuard
+	cleaner    *retention.Cleaner
 
 	// life is held for reading by whoever uses the store and for writing by Close, so that nothing begins after it.
 	life   sync.RWMutex
@@ -224,6 +226,10 @@ func (s *Store) start() error {
 	s.overflow.start(s)
 	s.disk = diskGuard{dir: o.LogDir, ratio: o.DiskWarningRatio, usage: o.DiskUsage, report: s.diskChanged}
 	s.disk.start()
+	s.cleaner = retention.New(retention.Options{
+		Store: expiring{s}, Settings: s.retentionSettings, Now: o.Now, Logger: o.Logger,
+	})
+	s.cleaner.Start()
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"ringmq/engine/dispatch"
 	"ringmq/engine/flush"
 	"ringmq/engine/message"
+	"ringmq/engine/retention"
 	"ringmq/engine/segment"
 )
 
@@ -50,6 +51,7 @@ type Options struct {
 
 	Flush      func() flush.Settings     // read before each round; nil: defaults
 	QueueFlush func() QueueFlushSettings // read before each round; nil: defaults
+	Retention  func() RetentionSettings  // read before each round; nil: defaults
 	Now        func() int64              // ms since 1970; nil: the clock of the machine
 
 	Released   func()     // called after each batch of Done calls of the flush service, not after single ones by others; may be nil
@@ -94,6 +96,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.QueueFlush == nil {
 		o.QueueFlush = defaultQueueFlush
+	}
+	if o.Retention == nil {
+		o.Retention = retention.Defaults
 	}
 	if o.Now == nil {
 		o.Now = func() int64 { return time.Now().UnixMilli() }
@@ -146,7 +151,9 @@ func (o Options) Validate() error {
 	if _, err := dispatch.ParseDelays(o.DelayLevels); err != nil {
 		return fmt.Errorf("engine: messageDelayLevel: %w", err)
 	}
+	settings := o.Retention()
 	checks := []error{
+		settings.Validate(),
 		within("mappedFileSizeCommitLog", o.SegmentSize, minSegmentSize, maxSegmentSize),
 		within("mappedFileSizeConsumeQueue", queueFileSize, entrySize, gib),
 		within("maxMessageSize", int64(o.MaxMessageSize), 1, maxSegmentSize-recordOverhead),

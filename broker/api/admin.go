@@ -16,9 +16,10 @@ import (
 
 func adminRoutes() map[int32]route {
 	return map[int32]route{
-		remoting.GetBrokerConfig:      {handle: (*API).brokerConfig, slow: true},
-		remoting.GetBrokerRuntimeInfo: {handle: (*API).runtimeInfo, slow: true},
-		remoting.ViewMessageByID:      {handle: (*API).viewMessage, slow: true},
+		remoting.GetBrokerConfig:        {handle: (*API).brokerConfig, slow: true},
+		remoting.GetBrokerRuntimeInfo:   {handle: (*API).runtimeInfo, slow: true},
+		remoting.DeleteExpiredCommitLog: {handle: (*API).deleteExpired},
+		remoting.ViewMessageByID:        {handle: (*API).viewMessage, slow: true},
 	}
 }
 
@@ -32,6 +33,14 @@ func (a *API) brokerConfig(_ *remoting.Command, r server.Reply) {
 	}
 	answer.SetBytes("version", version)
 	answerBody(r, &answer, []byte(a.opts.Properties()))
+}
+
+// deleteExpired handles 329: expired segments of the log are removed now, whatever the hour. As in the original the answer does not wait for it.
+func (a *API) deleteExpired(_ *remoting.Command, r server.Reply) {
+	a.opts.Store.DeleteExpired()
+	var answer remoting.Command
+	answer.Reset()
+	r.Write(&answer)
 }
 
 // viewMessage handles 33: the record at an offset, which stands in a message id.

@@ -31,6 +31,7 @@ import (
 type Store interface {
 	messages
 	searches
+	DeleteExpired()
 }
 
 // messages is the way in and out.

@@ -23,6 +23,16 @@ func storeOptions(v *config.Values, logger *slog.Logger) engine.Options {
 		ThoroughIntervalMS: v.Int("flushConsumeQueueThoroughInterval"),
 		LeastPages:         int(v.Int("flushConsumeQueueLeastPages")),
 	}
+	retention := engine.RetentionSettings{
+		ReservedMS:     v.Int("fileReservedTime") * 3_600_000,
+		DeleteWhen:     v.Text("deleteWhen"),
+		IntervalMS:     v.Int("cleanResourceInterval"),
+		PauseMS:        v.Int("deleteCommitLogFilesInterval"),
+		BatchMax:       int(v.Int("deleteFileBatchMax")),
+		MaxUsed:        float64(v.Int("diskMaxUsedSpaceRatio")) / 100,
+		CleanForcibly:  float64(v.Int("diskSpaceCleanForciblyRatio")) / 100,
+		ForciblyEnable: v.Bool("cleanFileForciblyEnable"),
+	}
 	return engine.Options{
 		Dir:              v.Text("storePathRootDir"),
 		LogDir:           v.Text("storePathCommitLog"),
@@ -39,6 +49,7 @@ func storeOptions(v *config.Values, logger *slog.Logger) engine.Options {
 		DiskWarningRatio: float64(v.Int("diskSpaceWarningLevelRatio")) / 100,
 		Flush:            func() flush.Settings { return flushes },
 		QueueFlush:       func() engine.QueueFlushSettings { return queueFlushes },
+		Retention:        func() engine.RetentionSettings { return retention },
 		Logger:           logger.With("part", "store"),
 	}
 }

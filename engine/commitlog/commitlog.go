@@ -292,11 +292,15 @@ func (l *Log) RemoveFirst() error {
 	if first == nil {
 		return fmt.Errorf("%w: there is none", ErrInUse)
 	}
-	// End may stand exactly behind a segment without having entered the next, which then may not exist yet.
-	if first.End() > l.flushed.Load() || first.End() >= l.end.Load() {
+	if l.inUse(first) {
 		return fmt.Errorf("%w: %s ends at %d, flushed are %d", ErrInUse, first.Name(), first.End(), l.flushed.Load())
 	}
 	return l.set.RemoveFirst()
+}
+
+// inUse: End may stand exactly behind a segment without having entered the next, which then may not exist yet.
+func (l *Log) inUse(f *segment.File) bool {
+	return f.End() > l.flushed.Load() || f.End() >= l.end.Load()
 }
 
 // Close ends appends, wakes those in Room and lets the files go; views stay valid until they are released. It writes

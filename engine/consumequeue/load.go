@@ -216,7 +216,7 @@ func (l *loader) load(found listed) error {
 	q.first.Store(first)
 	q.max.Store(end)
 	q.min.Store(first)
-	q.written, q.endFile = end, last+1
+	q.written, q.onDisk, q.endFile = end, files[0].number, last+1
 	if !l.last.Filler() {
 		q.last.Store(int64(l.last.End()))
 	} else if err := q.findLast(); err != nil {

@@ -14,6 +14,7 @@ type Metrics struct {
 	Flushes      atomic.Int64
 	SyncedFiles  atomic.Int64
 	SyncedDirs   atomic.Int64
+	RemovedFiles atomic.Int64 // whose records are gone
 	Opens        atomic.Int64 // descriptors opened
 	Open         atomic.Int64 // descriptors now open
 	TailBytes    atomic.Int64 // memory of entries not yet written

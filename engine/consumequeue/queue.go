@@ -28,6 +28,7 @@ type Queue struct {
 	written int64      // entries before it are in the files
 	tail    []byte     // entries from written to max
 	endFile int64      // number behind the last file; equal to first's number: no file yet
+	onDisk  int64      // number of the first file; below first's while files wait for RemoveExpired
 	settled bool       // folders are durable, or in Table.unsettled
 	queued  bool       // in Table.dirty
 	deleted bool
@@ -195,6 +196,9 @@ func (q *Queue) read(from message.QueueOffset, dst []Entry, now bool) (int, erro
 	q.mu.Unlock()
 	// What is in the files stays as it is, so it is read without the lock: a cold page holds up nobody else.
 	if got, err := q.table.readFiles(q, int64(from), dst[:inFiles], now); err != nil || got < inFiles {
+		if err != nil && from < q.First() {
+			return 0, nil // the file was removed meanwhile
+		}
 		return got, err
 	}
 	return n, nil

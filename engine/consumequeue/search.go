@@ -43,7 +43,11 @@ func (q *Queue) Search(before func(Entry) bool) (message.QueueOffset, error) {
 // search is Search between two numbers.
 func (q *Queue) search(low, high int64, before func(Entry) bool) (int64, error) {
 	end := high
-	for low < high {
+	for {
+		// What retention removes meanwhile counts as before.
+		if low = max(low, q.first.Load()); low >= high {
+			break
+		}
 		middle := low + (high-low)/2
 		at, e, err := q.nextRecord(middle, high)
 		if err != nil {
@@ -64,6 +68,10 @@ func (q *Queue) nextRecord(from, to int64) (int64, Entry, error) {
 	var entries [16]Entry
 	for want := int64(1); from < to; want = int64(len(entries)) { // the first one nearly always is a record
 		n, err := q.Read(message.QueueOffset(from), entries[:min(want, to-from)])
+		if first := q.first.Load(); err == nil && n == 0 && from < first {
+			from = first // retention has removed the file meanwhile
+			continue
+		}
 		if err != nil || n == 0 {
 			return to, Entry{}, err
 		}

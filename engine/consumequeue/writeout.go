@@ -142,7 +142,7 @@ func (q *Queue) fill(n int64) error {
 	}
 	if empty {
 		number, _ := t.place(n)
-		q.endFile, q.written = number, from
+		q.onDisk, q.endFile, q.written = number, number, from
 		q.min.Store(from)
 		q.max.Store(from) // before first: First never passes Max
 		q.first.Store(from)
@@ -206,6 +206,7 @@ func (q *Queue) extendDown(n int64) error {
 			return err
 		}
 		q.first.Store(number * perFile)
+		q.onDisk = min(q.onDisk, number)
 	}
 	q.forgetMin()
 	t.repaired("missing files of a consume queue were made anew", "topic", q.ID.Topic, "queue", q.ID.QueueID, "first was", first, "is", q.first.Load())

@@ -146,6 +146,23 @@ func (k *Keeper) Close(clean bool) error {
 	return k.keep(true, true)
 }
 
+// Outlived is a position before which no start needs the log any more: the mark on the device says that the queues have the entries of all
+// records before it, and the record that it is known by stands behind it. It only grows.
+func (k *Keeper) Outlived() message.Offset {
+	mark, _ := k.latest()
+	return min(mark.Dispatched, mark.Last)
+}
+
+// Keep makes durable what was appended and dispatched before it, and saves a mark that says so. After Start and before Close only.
+func (k *Keeper) Keep() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.o.FlushLog(); err != nil {
+		return err
+	}
+	return k.keep(true, false)
+}
+
 func (k *Keeper) run() {
 	timer := time.NewTimer(k.interval())
 	defer timer.Stop()

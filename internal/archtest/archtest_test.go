@@ -32,6 +32,7 @@ var heights = map[string]int{
 	"engine/segment/memstore": 3,
 	"engine/checkpoint":       2,
 	"engine/consumequeue":     3,
+	"engine/retention":        0,
 	"engine/commitlog":        4,
 	"engine/flush":            4,
 	"engine/dispatch":         5,

@@ -28,6 +28,14 @@ var serverKeys = []Key{
 	{Name: "mappedFileSizeCommitLog", Aliases: []string{"mapedFileSizeCommitLog"}, Kind: Int, Default: "1073741824", Min: 4096, Max: 1 << 30, Meaning: "bytes of a commit-log segment"},
 	{Name: "mappedFileSizeConsumeQueue", Aliases: []string{"mapedFileSizeConsumeQueue"}, Kind: Int, Default: "6000000", Min: 20, Max: 1<<30 - 4, Meaning: "bytes of a queue file, rounded up to a multiple of 20"},
 	{Name: "diskSpaceWarningLevelRatio", Kind: Int, Default: "90", Min: 35, Max: 99, Meaning: "percent of disk used at which sends are refused"},
+	{Name: "fileReservedTime", Kind: Int, Default: "72", Max: 1 << 20, Meaning: "hours that a commit-log segment is kept after its last message"},
+	{Name: "deleteWhen", Default: "04", Meaning: "hours of the day, local time, when expired segments are removed, such as 04;16"},
+	{Name: "diskMaxUsedSpaceRatio", Kind: Int, Default: "75", Min: 1, Max: 99, Meaning: "percent of disk used above which expired segments are removed at any hour"},
+	{Name: "diskSpaceCleanForciblyRatio", Kind: Int, Default: "85", Min: 1, Max: 99, Meaning: "percent of disk used above which the oldest segments are removed, expired or not"},
+	{Name: "cleanFileForciblyEnable", Kind: Bool, Default: "true", Meaning: "false: no segment is removed before it is expired"},
+	{Name: "cleanResourceInterval", Kind: Int, Default: "10000", Min: 10, Max: 86400000, Meaning: "ms between two looks for segments to be removed"},
+	{Name: "deleteCommitLogFilesInterval", Kind: Int, Default: "100", Max: 3600000, Meaning: "ms between two removals"},
+	{Name: "deleteFileBatchMax", Kind: Int, Default: "10", Min: 1, Max: 1 << 20, Meaning: "segments removed at one look"},
 	{Name: "storeType", Kind: Choice, Default: "default", Allowed: []string{"default"}, Meaning: "queues in files; RocksDB is not built"},
 
 	// When it flushes.

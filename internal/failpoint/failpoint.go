@@ -18,4 +18,5 @@ const (
 	BeforeSync  = "beforeSync"  // flusher, before fdatasync
 	AfterSync   = "afterSync"   // flusher, fdatasync returned, nobody told
 	MidCut      = "midCut"      // recovery, tail saved, not erased
+	MidExpire   = "midExpire"   // retention, segment removed, queues not told
 )

@@ -77,7 +77,7 @@ func parse(text string) (*point, error) {
 
 func known(name string) bool {
 	switch name {
-	case BeforeStamp, AfterCopy, MidRoll, BeforeWrite, AfterWrite, BeforeSync, AfterSync, MidCut:
+	case BeforeStamp, AfterCopy, MidRoll, BeforeWrite, AfterWrite, BeforeSync, AfterSync, MidCut, MidExpire:
 		return true
 	}
 	return false

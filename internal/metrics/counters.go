@@ -39,6 +39,7 @@ func registerCounters(registry *prometheus.Registry, c engine.Counters) {
 	counter("ringmq_segments_prepare_seconds_total", "Time spent making them.", seconds, &c.Segments.PrepareNS)
 	counter("ringmq_segment_zeroed_bytes_total", "Zeros written ahead.", 1, &c.Segments.ZeroedBytes)
 	counter("ringmq_segment_waits_total", "Times that somebody had to wait for a segment.", 1, &c.Segments.PrepareWaits)
+	counter("ringmq_segments_removed_total", "Segments removed, by retention or when the torn end was cut.", 1, &c.Segments.Removed)
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ringmq_pool_locked_bytes", Help: "Bytes of the pool that are locked in memory.",
 	}, func() float64 { return float64(c.Segments.PoolLockedBytes.Load()) }))
@@ -46,6 +47,7 @@ func registerCounters(registry *prometheus.Registry, c engine.Counters) {
 	counter("ringmq_queue_entries_total", "Queue entries put.", 1, &c.Queues.Entries)
 	counter("ringmq_queue_flushes_total", "Flushes of queue files.", 1, &c.Queues.Flushes)
 	counter("ringmq_queue_files_synced_total", "Queue files synced.", 1, &c.Queues.SyncedFiles)
+	counter("ringmq_queue_files_removed_total", "Queue files removed, as their messages had gone from the log.", 1, &c.Queues.RemovedFiles)
 
 	registry.MustRegister(
 		newHistogram("ringmq_flush_duration_seconds", "How long a flush of the commit log took.", 1e-6, &c.Flush.FlushMicros),

@@ -45,11 +45,12 @@ func (e expiring) RemoveOldest() (bool, error) {
 	if o.End > e.keeper.Outlived() {
 		return false, nil // the dispatcher is behind, or nothing stands in a later segment yet
 	}
+	e.queues.SetLogMin(o.End) // before the segment goes, so that no queue's Min is ever below the log
 	if err := e.log.RemoveFirst(); err != nil {
+		e.queues.SetLogMin(e.log.Min())
 		return false, err
 	}
 	failpoint.Hit(failpoint.MidExpire)
-	e.queues.SetLogMin(e.log.Min()) // every queue's Min follows from it
 	return true, nil
 }
 

@@ -292,16 +292,14 @@ func (l *Log) RemoveFirst() error {
 	if first == nil {
 		return fmt.Errorf("%w: there is none", ErrInUse)
 	}
-	if l.inUse(first) {
+	if first.End() > l.flushed.Load() || l.appendedTo(first) {
 		return fmt.Errorf("%w: %s ends at %d, flushed are %d", ErrInUse, first.Name(), first.End(), l.flushed.Load())
 	}
 	return l.set.RemoveFirst()
 }
 
-// inUse: End may stand exactly behind a segment without having entered the next, which then may not exist yet.
-func (l *Log) inUse(f *segment.File) bool {
-	return f.End() > l.flushed.Load() || f.End() >= l.end.Load()
-}
+// appendedTo: End may stand exactly behind a segment without having entered the next, which then may not exist yet.
+func (l *Log) appendedTo(f *segment.File) bool { return f.End() >= l.end.Load() }
 
 // Close ends appends, wakes those in Room and lets the files go; views stay valid until they are released. It writes
 // nothing: whoever wants to keep what was appended has flushed before, and the committer has ended.

@@ -17,11 +17,10 @@ type Oldest struct {
 	Left       int   // segments behind it that hold something
 }
 
-// Oldest describes the oldest segment. False if it is not flushed to its last byte, as the one that is appended to: RemoveFirst would
-// refuse.
+// Oldest describes the oldest segment. False if there is none but the one that is appended to.
 func (l *Log) Oldest() (o Oldest, ok bool, err error) {
 	first := l.set.First()
-	if first == nil || l.inUse(first) {
+	if first == nil || l.appendedTo(first) {
 		return Oldest{}, false, nil
 	}
 	infos, err := l.options.Storage.List()

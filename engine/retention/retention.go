@@ -61,6 +61,7 @@ type Cleaner struct {
 	known   string // segment whose last store time is known
 	stored  int64  // that time
 	stuck   bool   // the disk is too full and nothing can be removed; told
+	failing bool   // the last attempt failed; told
 }
 
 // New makes a cleaner that does nothing yet.
@@ -141,24 +142,29 @@ func (c *Cleaner) removeOne(s *Settings) bool {
 	}
 	segment, ok, err := c.o.Store.Oldest()
 	if err == nil && ok {
-		lastMS := c.lastMS(&segment, s, forced)
-		age := c.o.Now() - lastMS
+		age := c.o.Now() - c.lastMS(&segment, s, forced)
 		if !forced && age < s.ReservedMS {
 			c.ordered = false
 			return false
 		}
-		if ok, err = c.o.Store.RemoveOldest(); ok {
-			c.stuck = false
+		var removed bool
+		if removed, err = c.o.Store.RemoveOldest(); removed {
+			c.stuck, c.failing = false, false
 			c.o.Logger.Info("a segment of the commit log was removed", "segment", segment.Name,
 				"age", (time.Duration(age) * time.Millisecond).Round(time.Second), "reason", why, "segments left", segment.Left)
 			return true
 		}
 	}
-	if err != nil {
-		c.o.Logger.Error("the oldest segment of the commit log could not be removed; it is tried again", "error", err)
+	switch {
+	case err != nil:
+		if !c.failing {
+			c.failing = true
+			c.o.Logger.Error("the oldest segment of the commit log could not be removed; it is tried again", "reason", why, "error", err)
+		}
 		return false
+	case !ok:
+		c.ordered = false
 	}
-	c.ordered = false
 	if forced && !c.stuck {
 		c.stuck = true
 		c.o.Logger.Warn("the disk is too full, but no segment of the commit log can be removed", "reason", why)

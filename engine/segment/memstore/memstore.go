@@ -219,6 +219,15 @@ func (s *Storage) Put(name string, content []byte) {
 		live: bytes.Clone(content), durable: bytes.Clone(content), lost: make(map[int]bool)}
 }
 
+// SetModTime dates a file.
+func (s *Storage) SetModTime(name string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.files[name]; f != nil {
+		f.modTime = at
+	}
+}
+
 // Live returns a copy of what processes see in a file, nil if there is none.
 func (s *Storage) Live(name string) []byte {
 	return s.content(name, func(f *file) []byte { return f.live })

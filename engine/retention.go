@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"ringmq/engine/retention"
-	"ringmq/internal/failpoint"
-)
+import "ringmq/engine/retention"
 
 // RetentionSettings have the original's names and meaning.
 type RetentionSettings = retention.Settings
@@ -50,7 +47,6 @@ func (e expiring) RemoveOldest() (bool, error) {
 		e.queues.SetLogMin(e.log.Min())
 		return false, err
 	}
-	failpoint.Hit(failpoint.MidExpire)
 	return true, nil
 }
 

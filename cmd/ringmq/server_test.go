@@ -57,15 +57,17 @@ func TestKeysFitTheStore(t *testing.T) {
 
 // What the store refuses is wrong usage, told with key, value and what is allowed, before anything is touched.
 func TestSettingsOfTheStoreAreCheckedFirst(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	v := values(t, "storePathRootDir="+dir, "messageDelayLevel=1s 5x")
-	err := runServer(context.Background(), v, quiet(), new(bytes.Buffer))
-	var usage usageError
-	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "messageDelayLevel") || !strings.Contains(err.Error(), "5x") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the store was touched: %v", err)
+	for key, value := range map[string]string{"messageDelayLevel": "1s 5x", "deleteWhen": "04;24"} {
+		dir := filepath.Join(t.TempDir(), "store")
+		v := values(t, "storePathRootDir="+dir, key+"="+value)
+		err := runServer(context.Background(), v, quiet(), new(bytes.Buffer))
+		var usage usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), value[3:]) {
+			t.Errorf("%s=%s: got %v", key, value, err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the store was touched: %v", key, err)
+		}
 	}
 }
 

@@ -238,6 +238,39 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
+// A segment may go when a mark on the device has outlived it: its records have durable entries, and the record that names the mark is another's.
+func TestKeeperOutlives(t *testing.T) {
+	dir := t.TempDir()
+	k := &keptStore{table: openTable(t, filepath.Join(dir, "queues")), position: dispatch.Position{Last: -1}}
+	keeper := keeperOf(k, dir)
+	if err := keeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer keeper.Close(false)
+	if got := keeper.Outlived(); got > 0 {
+		t.Errorf("an empty log: %d", got)
+	}
+	k.set(100, 2000, at(1500, 1400, 10)) // flushed, appended, dispatched
+	if got := keeper.Outlived(); got > 0 {
+		t.Errorf("before a mark: %d", got)
+	}
+	k.take()
+	if err := keeper.Keep(); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.take(); !slices.Equal(got, []string{"log", "queues"}) {
+		t.Errorf("kept %v", got)
+	}
+	if m := readMark(t, dir); m.Dispatched != 1500 || m.Last != 1400 || keeper.Outlived() != 1400 {
+		t.Errorf("mark %+v, outlived %d", m, keeper.Outlived())
+	}
+	k.set(3000, 3000, at(3000, 2900, 20))
+	k.flushErr = errors.New("broken disk")
+	if err := keeper.Keep(); !errors.Is(err, k.flushErr) || keeper.Outlived() != 1400 {
+		t.Errorf("%v, outlived %d", err, keeper.Outlived())
+	}
+}
+
 // When the queues cannot be flushed, neither mark nor checkpoint say that they are.
 func TestKeeperClaimsNothingAfterAFailure(t *testing.T) {
 	dir := t.TempDir()

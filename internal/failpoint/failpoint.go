@@ -18,5 +18,4 @@ const (
 	BeforeSync  = "beforeSync"  // flusher, before fdatasync
 	AfterSync   = "afterSync"   // flusher, fdatasync returned, nobody told
 	MidCut      = "midCut"      // recovery, tail saved, not erased
-	MidExpire   = "midExpire"   // retention, segment removed, queues not told
 )

@@ -77,7 +77,7 @@ func parse(text string) (*point, error) {
 
 func known(name string) bool {
 	switch name {
-	case BeforeStamp, AfterCopy, MidRoll, BeforeWrite, AfterWrite, BeforeSync, AfterSync, MidCut, MidExpire:
+	case BeforeStamp, AfterCopy, MidRoll, BeforeWrite, AfterWrite, BeforeSync, AfterSync, MidCut:
 		return true
 	}
 	return false

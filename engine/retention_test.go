@@ -209,7 +209,7 @@ func TestRetentionOnAFullDisk(t *testing.T) {
 	fillSegments(t, s, 6) // 6 full ones, the one that is appended to, and one ahead
 	used.Store(75)
 	expire(t, s, 3*size) // 75 % and 5 segments is no longer above 85 %
-	if !book.has("reason=\"the disk is 91.0 % full, diskSpaceCleanForciblyRatio is 85.0 %: the age does not matter\"", "age=0s") {
+	if !book.has("reason=\"the disk is 91.0 % full, diskSpaceCleanForciblyRatio is 85.0 %: the age does not matter\"") {
 		t.Errorf("lines:\n%s", book.String())
 	}
 	used.Store(100)
@@ -464,7 +464,9 @@ func TestRetentionUnderLoad(t *testing.T) {
 	until(t, func() bool { return s.Positions().Min >= 40*message.Offset(o.SegmentSize) })
 	end()
 	load.Wait()
-	audit(t, s)
+	closeStore(t, s)
+	o.DiskUsage = func(string) (float64, error) { return 0, nil } // nothing more goes while it is looked at
+	audit(t, open(t, o))
 }
 
 // follow pulls a queue as a consumer does.

@@ -57,7 +57,7 @@ func TestKilledWhileSegmentsGo(t *testing.T) {
 	var put [killQueues]message.QueueOffset
 	removed := int64(0)
 	for round := range 4 {
-		low := runAndKill(t, o.Dir, time.Duration(300+round*37)*time.Millisecond, &put)
+		low := runAndKill(t, o.Dir, time.Duration(100+round*37)*time.Millisecond, removed, &put)
 		if low <= removed {
 			t.Fatalf("round %d: nothing was removed, the log begins at %d", round, low)
 		}
@@ -83,8 +83,9 @@ func TestKilledWhileSegmentsGo(t *testing.T) {
 	}
 }
 
-// runAndKill returns where the log began when the child last told, and notes what was acknowledged.
-func runAndKill(t *testing.T, dir string, after time.Duration, put *[killQueues]message.QueueOffset) (low int64) {
+// runAndKill kills the child some time after it has told that the log begins behind removed. It returns where the log began when the child last
+// told, and notes what was acknowledged.
+func runAndKill(t *testing.T, dir string, after time.Duration, removed int64, put *[killQueues]message.QueueOffset) (low int64) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestRetentionChild$")
 	child.Env = append(os.Environ(), childDir+"="+dir)
@@ -105,7 +106,7 @@ func runAndKill(t *testing.T, dir string, after time.Duration, put *[killQueues]
 			continue
 		}
 		(*put)[queue], low = message.QueueOffset(number), max(low, at)
-		if low > 0 && !begun {
+		if low > removed && !begun {
 			begun = true
 			defer time.AfterFunc(after, kill).Stop()
 		}

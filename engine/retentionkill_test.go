@@ -3,11 +3,11 @@ package engine_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +26,10 @@ func TestRetentionChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("run by TestKilledWhileSegmentsGo")
 	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1) // nobody is there to kill it any more
+	}()
 	o := small(dir)
 	o.DiskUsage = func(string) (float64, error) { return 0.87, nil }
 	o.Retention = func() engine.RetentionSettings {
@@ -89,7 +93,11 @@ func runAndKill(t *testing.T, dir string, after time.Duration, removed int64, pu
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestRetentionChild$")
 	child.Env = append(os.Environ(), childDir+"="+dir)
-	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := child.StdinPipe() // open as long as this process lives
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
 	out, err := child.StdoutPipe()
 	if err == nil {
 		err = child.Start()

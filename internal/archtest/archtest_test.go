@@ -35,6 +35,7 @@ var heights = map[string]int{
 	"engine/retention":        0,
 	"engine/commitlog":        4,
 	"engine/flush":            4,
+	"engine/inspect":          4,
 	"engine/dispatch":         5,
 	"engine":                  6,
 
@@ -155,6 +156,7 @@ func TestOnlyOnePackageKnowsEachOutsideLibrary(t *testing.T) {
 		"github.com/spf13/cobra":       "cmd/ringmq",
 		"github.com/prometheus":        "internal/metrics",
 		"github.com/magiconair":        "internal/config",
+		"github.com/schollz":           "cmd/ringmq",
 	}
 	for _, s := range sources(t) {
 		if strings.HasSuffix(s.path, "_test.go") {

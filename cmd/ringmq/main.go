@@ -52,7 +52,7 @@ func rootCommand() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(serverCommand(), namesrvCommand())
+	root.AddCommand(serverCommand(), namesrvCommand(), storeCommand())
 	return root
 }
 

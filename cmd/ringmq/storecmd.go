@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ringmq/engine/inspect"
+)
+
+// storeCommand looks into a store folder. Nothing below it writes a byte into the store.
+func storeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Look into a store folder, of ringmq or of a Java broker, without changing it",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q; see ringmq store --help", args[0])}
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(storeStatCommand(), storeVerifyCommand(), storeDumpCommand())
+	return cmd
+}
+
+// storeFlags are what the commands share.
+type storeFlags struct{ logDir string }
+
+func (f *storeFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.logDir, "commitlog", "", "`folder` of the log, where storePathCommitLog names another than DIR/commitlog")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("%s takes one folder, that of storePathRootDir, not %d", cmd.CommandPath(), len(args))}
+		}
+		return nil
+	}
+}
+
+// open opens the store; a folder that is none is wrong usage.
+func (f *storeFlags) open(dir string) (*inspect.Store, error) {
+	s, err := inspect.Open(inspect.Options{Dir: dir, LogDir: f.logDir})
+	if errors.Is(err, inspect.ErrNoStore) {
+		return nil, usageError{err}
+	}
+	return s, err
+}
+
+// storeTime is a store time as it is printed: UTC with ms, or the bare number where that is no date.
+func storeTime(ms int64) string {
+	if ms <= 0 || ms >= lastMS {
+		return fmt.Sprint(ms)
+	}
+	return time.UnixMilli(ms).UTC().Format(timeLayout)
+}
+
+const (
+	timeLayout = "2006-01-02T15:04:05.000Z07:00"
+	lastMS     = 253_402_300_800_000 // the year 10000
+)
+
+// stateText says in words whether and how the store was stopped.
+func stateText(st *inspect.State) string {
+	text := "stopped cleanly"
+	switch {
+	case st.Lock.InUse && st.Lock.PID > 0:
+		text = fmt.Sprintf("in use by process %d", st.Lock.PID)
+	case st.Lock.InUse:
+		text = "in use"
+	case st.Abort:
+		text = "not stopped cleanly: the abort file is there"
+	}
+	if st.Lock.Last == "java" {
+		text += "; a Java broker had it last"
+	} else if st.Lock.Last != "" {
+		text += "; " + st.Lock.Last + " had it last"
+	}
+	return text
+}

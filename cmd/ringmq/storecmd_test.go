@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ringmq/internal/fixture"
+)
+
+// ringmq runs a command line.
+func ringmq(args ...string) (out string, err error) {
+	var text bytes.Buffer
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetOut(&text)
+	root.SetErr(&text)
+	err = root.Execute()
+	return text.String(), err
+}
+
+func TestStoreVerifyEndsWithACode(t *testing.T) {
+	whole, torn := fixture.Store(t, "5.5.0", "killed_aged"), fixture.Store(t, "5.5.0", "torn/mid_corrupt")
+	report := filepath.Join(t.TempDir(), "report.json")
+	out, err := ringmq("store", "verify", "--json", report, whole)
+	if err != nil || !strings.HasSuffix(out, "whole; unfinished, for the next start to mend or pass over: 1\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	var read struct {
+		Whole    bool
+		Records  int
+		Findings []struct{ Kind, Severity string }
+	}
+	text, err := os.ReadFile(report)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil || !read.Whole || read.Records != 831 || len(read.Findings) != 1 || read.Findings[0].Severity != "unfinished" {
+		t.Errorf("%+v, %v", read, err)
+	}
+	out, err = ringmq("store", "verify", torn)
+	if !errors.Is(err, errNotWhole) || !strings.Contains(out, "128272 bytes behind the end of the log, which is at 1336849, of which 72 records are whole") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = ringmq("store", "verify", "--json", "-", torn); !errors.Is(err, errNotWhole) || json.Unmarshal([]byte(out), &read) != nil || read.Whole {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestStoreStat(t *testing.T) {
+	out, err := ringmq("store", "stat", fixture.Store(t, "4.9.7", "clean"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"stopped cleanly; a Java broker had it last", "0 to 4195373, 5 segments of 1048576 bytes", "mark        none", "topics.json", "TopicTest/"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestStoreDump(t *testing.T) {
+	dir := fixture.Store(t, "5.5.0", "clean")
+	lines := func(args ...string) []string {
+		t.Helper()
+		out, err := ringmq(append([]string{"store", "dump", dir}, args...)...)
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	}
+	if got := lines(); len(got) != 213 || !strings.HasPrefix(got[0], "record 0 size ") {
+		t.Errorf("%d records, the first %s", len(got), got[0])
+	}
+	for _, line := range append(lines("--format", "json", "--body"), lines("--format", "json", "--what", "entries")...) {
+		var object struct {
+			Type   string
+			Offset *int64
+		}
+		if err := json.Unmarshal([]byte(line), &object); err != nil || object.Type == "" || object.Offset == nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+	}
+	for _, line := range lines() {
+		if strings.ContainsAny(line, "\x00\x01\x02\x1b") {
+			t.Errorf("bytes for a terminal: %q", line)
+		}
+	}
+	if got := lines("--limit", "3"); len(got) != 3 {
+		t.Errorf("%d lines with a limit of 3", len(got))
+	}
+	if got := lines("--what", "checkpoint"); !strings.HasPrefix(got[0], "checkpoint log 20") {
+		t.Error(got)
+	}
+	if _, err := ringmq("store", "dump", "--what", "mark", dir); err == nil || !strings.Contains(err.Error(), "no mark") {
+		t.Error(err)
+	}
+}
+
+func TestStoreCommandsRefuseWrongUsage(t *testing.T) {
+	empty := t.TempDir()
+	for _, args := range [][]string{
+		{"store", "verify"}, {"store", "stat", "a", "b"}, {"store", "vrfy"}, {"store", "stat", empty}, {"store", "verify", "--fast", empty},
+		{"store", "dump", "--what", "index", empty}, {"store", "dump", "--format", "xml", empty}, {"store", "dump", "--since", "today", empty},
+		{"store", "dump", "--limit", "-1", empty}, {"store", "dump", filepath.Join(empty, "none")},
+	} {
+		var usage usageError
+		if out, err := ringmq(args...); !errors.As(err, &usage) {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+}

@@ -111,7 +111,7 @@ func (d *dumper) segment(f *segmentFile, inUse bool) error {
 		return d.tellHole(Hole{f.base, f.end(), err.Error()})
 	}
 	defer m.close()
-	w := &walk{f: f, b: m.bytes}
+	w := &walk{f: f, b: m.bytes, foreign: true}
 	from := f.base
 	if d.f.From > from {
 		if from, err = w.safeResync(d.f.From); err != nil {

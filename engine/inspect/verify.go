@@ -152,7 +152,7 @@ func (v *verifier) segment(i int, f *segmentFile) error {
 		return nil
 	}
 	defer m.close()
-	w := &walk{f: f, b: m.bytes}
+	w := &walk{f: f, b: m.bytes, foreign: v.s.State.Lock.Last != "ringmq"}
 	end := f.base
 	if !v.ended {
 		end, err = w.run(f.base, v)
@@ -195,6 +195,10 @@ func (v *verifier) whole(w *walk, r *message.Record) error {
 			report.add(Finding{Kind: KindRecord, Severity: Damage, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size),
 				Text: fmt.Sprintf("the record at %d has another checksum than its properties say", r.Offset)})
 		}
+	}
+	if w.zeros {
+		report.add(Finding{Kind: KindRecord, Severity: Unfinished, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size),
+			Text: fmt.Sprintf("the record at %d has zeros in its properties; a Java broker went on behind it, so it counts as whole", r.Offset)})
 	}
 	return v.match(r)
 }

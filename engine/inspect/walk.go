@@ -3,6 +3,7 @@ package inspect
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"runtime/debug"
 
 	"ringmq/engine/message"
@@ -22,6 +23,11 @@ type walk struct {
 	f      *segmentFile
 	b      []byte
 	record message.Record
+
+	// A Java broker wrote last: it takes a record whose properties were torn for whole and goes on behind it, so that such a one counts,
+	// and zeros is set, if another follows.
+	foreign bool
+	zeros   bool
 }
 
 // run walks from at on. It returns the end of what was walked: the end of the segment, or where broken ended it. err may be
@@ -32,6 +38,10 @@ func (w *walk) run(at int64, v visitor) (end int64, err error) {
 	limit := w.f.base + int64(len(w.b))
 	for limit-end >= message.BlankLen {
 		kind, why := message.Check(w.b[end-w.f.base:], message.Offset(end), &w.record)
+		w.zeros = w.foreign && errors.Is(why, message.ErrZerosInText) && w.goesOn(end+int64(w.record.Size))
+		if w.zeros {
+			kind = message.Whole
+		}
 		switch kind {
 		case message.Blank:
 			return limit, nil
@@ -50,6 +60,22 @@ func (w *walk) run(at int64, v visitor) (end int64, err error) {
 	}
 	// Too little room for an end record: only another writer leaves a segment like that.
 	return max(end, limit), nil
+}
+
+// goesOn tells whether a record or the end of the segment stands at at, maybe behind others with zeros in their text.
+func (w *walk) goesOn(at int64) bool {
+	var r message.Record
+	for w.f.base+int64(len(w.b))-at >= message.BlankLen {
+		kind, why := message.Check(w.b[at-w.f.base:], message.Offset(at), &r)
+		if kind == message.Whole || kind == message.Blank {
+			return true
+		}
+		if !errors.Is(why, message.ErrZerosInText) {
+			return false
+		}
+		at += int64(r.Size)
+	}
+	return false
 }
 
 // resync finds the next whole record that begins in [at, limit), or returns limit. A record is found by its magic and believed if the

@@ -25,12 +25,13 @@ func (s *Store) Close() error {
 	// All that was appended is flushed, which answers every wait; the dispatcher then finds all there is; the keeper makes its work durable.
 	flushed := s.flusher.FlushAll()
 	s.dispatcher.Close()
+	s.keys.close() // what it has not caught up with will be next time
 	complete := flushed == nil && s.log.Latched() == nil && s.dispatcher.Dispatched() == s.log.End()
 	kept := s.keeper.Close(complete)
 	if closed := s.flusher.Close(); closed != nil {
 		flushed = closed
 	}
-	err := errors.Join(flushed, kept, s.queues.Close(), s.log.Close(), s.ring.Close(), s.queueRing.Close())
+	err := errors.Join(flushed, kept, s.queues.Close(), s.closeIndex(), s.log.Close(), s.ring.Close(), s.queueRing.Close())
 	switch {
 	case err != nil:
 	case complete:

@@ -9,6 +9,8 @@ var (
 	ErrPending = errors.New("engine: the store holds messages that this version cannot deliver")
 	// ErrForeign refuses a store of another kind.
 	ErrForeign = errors.New("engine: the folder holds a store of another kind")
+	// ErrNoIndex is what Query says of a store without an index of keys.
+	ErrNoIndex = errors.New("engine: the store has no key index (messageIndexEnable)")
 
 	errTooMany    = errors.New("engine: too many messages wait for room in the commit log")
 	errDiskFull   = errors.New("engine: the disk is too full to take messages")

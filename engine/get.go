@@ -328,6 +328,12 @@ func (s *Store) Queues(fn func(*consumequeue.Queue) bool) { s.queues.Range(fn) }
 
 // Record views the one whole record at a position; false when there is none, or the disk cannot read it.
 func (s *Store) Record(at message.Offset) (view segment.View, ok bool) {
+	var r message.Record
+	return s.record(at, &r)
+}
+
+// record is Record that also decodes it, into slices of the view.
+func (s *Store) record(at message.Offset, r *message.Record) (view segment.View, ok bool) {
 	s.life.RLock()
 	defer s.life.RUnlock()
 	readable := s.readable()
@@ -347,8 +353,7 @@ func (s *Store) Record(at message.Offset) (view segment.View, ok bool) {
 	if !ok {
 		return segment.View{}, false
 	}
-	var r message.Record
-	if kind, err := check(view.Bytes, at, &r); err != nil || kind != message.Whole || int(r.Size) != size {
+	if kind, err := check(view.Bytes, at, r); err != nil || kind != message.Whole || int(r.Size) != size {
 		view.Release()
 		return segment.View{}, false
 	}

@@ -6,6 +6,7 @@ import (
 	"ringmq/engine/commitlog"
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/flush"
+	"ringmq/engine/index"
 	"ringmq/engine/segment"
 )
 
@@ -32,9 +33,11 @@ type Counters struct {
 	Flush    *flush.Metrics
 	Segments *segment.Metrics
 	Queues   *consumequeue.Metrics
+	Index    *index.Metrics
 }
 
 // Counters gathers the counters of the store and of its parts.
 func (s *Store) Counters() Counters {
-	return Counters{Store: &s.metrics, Log: s.log.Metrics(), Flush: s.flusher.Metrics(), Segments: &s.segmentMetrics, Queues: &s.queueMetrics}
+	return Counters{Store: &s.metrics, Log: s.log.Metrics(), Flush: s.flusher.Metrics(), Segments: &s.segmentMetrics, Queues: &s.queueMetrics,
+		Index: &s.indexMetrics}
 }

@@ -16,6 +16,7 @@ import (
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/dispatch"
 	"ringmq/engine/flush"
+	"ringmq/engine/index"
 	"ringmq/engine/message"
 	"ringmq/engine/retention"
 	"ringmq/engine/segment"
@@ -38,6 +39,8 @@ type Store struct {
 	flusher    *flush.Service
 	dispatcher *dispatch.Dispatcher
 	keeper     *dispatch.Keeper
+	index      *index.Index // nil: there is none in this run
+	keys       catchUp
 	overflow   overflow
 	disk       diskGuard
 	cleaner    *retention.Cleaner
@@ -54,21 +57,24 @@ type Store struct {
 
 	segmentMetrics segment.Metrics
 	queueMetrics   consumequeue.Metrics
+	indexMetrics   index.Metrics
 }
 
 // paths are the names of RocketMQ, and below ringmq/ those of our own, which a Java broker ignores.
-type paths struct{ queues, checkpoint, abort, lock, config, own, mark, cut string }
+type paths struct{ queues, index, checkpoint, abort, lock, config, own, mark, indexed, cut string }
 
 func pathsOf(dir string) paths {
 	own := filepath.Join(dir, "ringmq")
 	return paths{
 		queues:     filepath.Join(dir, "consumequeue"),
+		index:      filepath.Join(dir, "index"),
 		checkpoint: filepath.Join(dir, "checkpoint"),
 		abort:      filepath.Join(dir, "abort"),
 		lock:       filepath.Join(dir, "lock"),
 		config:     filepath.Join(dir, "config"),
 		own:        own,
 		mark:       filepath.Join(own, "mark"),
+		indexed:    filepath.Join(own, "indexed"),
 		cut:        filepath.Join(own, "cut"),
 	}
 }
@@ -84,6 +90,7 @@ func Open(o Options) (*Store, error) {
 		s.options.Logger.Warn("mappedFileSizeConsumeQueue is no multiple of an entry, rounded up", "asked", asked, "used", s.options.QueueFileSize)
 	}
 	s.paths = pathsOf(s.options.Dir)
+	s.keys = newCatchUp()
 	s.delays, _ = dispatch.ParseDelays(s.options.DelayLevels) // Validate has
 	if err := s.open(); err != nil {
 		return nil, err
@@ -123,6 +130,9 @@ func (s *Store) abandon(clearAbort bool) error {
 	}
 	if s.queues != nil {
 		errs = append(errs, s.queues.Close())
+	}
+	if s.index != nil {
+		errs = append(errs, s.index.Close())
 	}
 	for _, ring := range []*uring.Queue{s.ring, s.queueRing} {
 		if ring != nil {
@@ -200,19 +210,27 @@ func (s *Store) start() error {
 		Thorough: func(flushed message.Offset) { s.keeper.LogFlushed(flushed) },
 		Failed:   s.failed,
 	})
-	s.dispatcher = dispatch.New(dispatch.Options{
+	follow := dispatch.Options{
 		Log: s.log, SegmentSize: o.SegmentSize, Entries: &dispatch.Entries{Queues: s.queues, Delays: s.delays, Logger: o.Logger},
 		Readable: s.readable, Arrivals: o.Arrivals, Failed: s.log.Latch, Logger: o.Logger,
-	})
+	}
+	if s.index != nil {
+		follow.Keys, follow.KeysBehind = s.index, s.keys.tell
+	}
+	s.dispatcher = dispatch.New(follow)
 	previous, err := checkpoint.Load(s.paths.checkpoint)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		o.Logger.Warn("the checkpoint was not usable; it is not needed", "error", err)
 	}
-	s.keeper = dispatch.NewKeeper(dispatch.KeeperOptions{
+	keep := dispatch.KeeperOptions{
 		Log: s.log, FlushLog: s.flusher.FlushAll, Queues: s.queues, Position: s.dispatcher.Position, Settings: o.QueueFlush,
 		SegmentSize: o.SegmentSize, MarkPath: s.paths.mark, CheckpointPath: s.paths.checkpoint, Checkpoint: previous,
 		Now: o.Now, Logger: o.Logger,
-	})
+	}
+	if s.index != nil {
+		keep.Index = s.index
+	}
+	s.keeper = dispatch.NewKeeper(keep)
 	s.dispatcher.Start(s.recovery.position)
 	if err := s.keeper.Start(); err != nil {
 		s.dispatcher.Close()
@@ -223,6 +241,7 @@ func (s *Store) start() error {
 		return errors.Join(err, s.keeper.Close(false))
 	}
 	s.flusher.Start()
+	s.keys.start(s)
 	s.overflow.start(s)
 	s.disk = diskGuard{dir: o.LogDir, ratio: o.DiskWarningRatio, usage: o.DiskUsage, report: s.diskChanged}
 	s.disk.start()

@@ -25,6 +25,7 @@ const (
 	maxSegmentSize = gib // an end record and a record's size field are 31 bits; what the original can map, too
 	minSegmentSize = 4 * kib
 	entrySize      = 20
+	maxIndexSize   = 1<<31 - 1 - 40 // what the original can map, without the header
 
 	// zeroRate bounds, in bytes a second, what zeroing the next segment takes from the device while messages are flushed to it.
 	zeroRate = 256 * mib
@@ -45,6 +46,10 @@ type Options struct {
 	Ring           bool   // ringmq.uring=auto
 	AllowPending   bool   // ringmq.allowPending
 	DelayLevels    string // messageDelayLevel: tags codes of the schedule topic
+
+	NoIndex      bool  // messageIndexEnable=false: messages are not found by key
+	IndexSlots   int64 // maxHashSlotNum 5,000,000
+	IndexEntries int64 // maxIndexNum 20,000,000
 
 	DiskWarningRatio float64 // diskSpaceWarningLevelRatio 0.90: above it the store refuses messages
 	MaxOpenQueues    int     // descriptors of queue files kept open, 1024
@@ -89,6 +94,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxMessageSize, int(4*mib))
 	setDefault(&o.PoolSize, 32*mib)
 	setDefault(&o.DelayLevels, dispatch.DefaultDelays)
+	setDefault(&o.IndexSlots, 5_000_000)
+	setDefault(&o.IndexEntries, 20_000_000)
 	setDefault(&o.DiskWarningRatio, 0.90)
 	setDefault(&o.MaxOpenQueues, 1024)
 	if o.Flush == nil {
@@ -157,6 +164,8 @@ func (o Options) Validate() error {
 		within("mappedFileSizeCommitLog", o.SegmentSize, minSegmentSize, maxSegmentSize),
 		within("mappedFileSizeConsumeQueue", queueFileSize, entrySize, gib),
 		within("maxMessageSize", int64(o.MaxMessageSize), 1, maxSegmentSize-recordOverhead),
+		within("maxHashSlotNum", o.IndexSlots, 1, maxIndexSize/4),
+		within("maxIndexNum", o.IndexEntries, 2, (maxIndexSize-4*o.IndexSlots)/20),
 		within("ringmq.poolSize", o.PoolSize, 64*kib, 64*gib),
 	}
 	for _, err := range checks {

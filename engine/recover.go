@@ -81,7 +81,7 @@ func (s *Store) loadQueues() (err error) {
 		known[consumequeue.ID{Topic: q.Topic, QueueID: q.QueueID}] = q.Max
 	}
 	s.queues, err = consumequeue.Open(consumequeue.Options{
-		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: s.queueRing, Logger: s.options.Logger,
+		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: derivedSync{s}, Logger: s.options.Logger,
 		Metrics: &s.queueMetrics,
 		Known:   func(id consumequeue.ID) message.QueueOffset { return known[id] },
 	})
@@ -99,7 +99,9 @@ func (s *Store) recover() error {
 	if err := s.log.Refresh(s.known(), !s.recovery.Clean); err != nil {
 		return err
 	}
+	s.openIndex()
 	w, last := s.plan()
+	w.from = s.withKeys(w.from)
 	s.recovery.From = w.from
 	if s.recovery.Clean {
 		s.options.Logger.Info("the last stop was clean", "walk from", w.from)
@@ -114,7 +116,7 @@ func (s *Store) recover() error {
 		return err
 	}
 	s.queues.SetLogMin(s.log.Min())
-	if err := s.queues.Flush(); err != nil {
+	if err := s.flushRecovered(); err != nil {
 		return err
 	}
 	s.queues.Range(func(q *consumequeue.Queue) bool {
@@ -171,17 +173,22 @@ func (s *Store) stands(mark *checkpoint.Mark) error {
 	if last == nil || mark.Dispatched > message.Offset(last.End()) {
 		return fmt.Errorf("engine: the log ends before %d, up to which its queues were complete", mark.Dispatched)
 	}
+	return s.recordStands(mark.Last, mark.LastStoreTimeMS)
+}
+
+// recordStands says why no whole record that was stored then stands at a position.
+func (s *Store) recordStands(at message.Offset, storeMS int64) error {
 	var r message.Record
-	view, ok := s.log.Segments().View(int64(mark.Last), int(s.options.SegmentSize))
+	view, ok := s.log.Segments().View(int64(at), int(s.options.SegmentSize))
 	if !ok {
-		return fmt.Errorf("engine: the log has no segment with offset %d", mark.Last)
+		return fmt.Errorf("engine: the log has no segment with offset %d", at)
 	}
 	defer view.Release()
-	if kind, err := check(view.Bytes, mark.Last, &r); err != nil || kind != message.Whole {
-		return fmt.Errorf("engine: no whole record stands at %d: %v", mark.Last, err)
+	if kind, err := check(view.Bytes, at, &r); err != nil || kind != message.Whole {
+		return fmt.Errorf("engine: no whole record stands at %d: %v", at, err)
 	}
-	if r.StoreTime != mark.LastStoreTimeMS {
-		return fmt.Errorf("engine: the record at %d was stored at %d, the mark says %d", mark.Last, r.StoreTime, mark.LastStoreTimeMS)
+	if r.StoreTime != storeMS {
+		return fmt.Errorf("engine: the record at %d was stored at %d, %d is expected", at, r.StoreTime, storeMS)
 	}
 	return nil
 }
@@ -222,12 +229,14 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 		Queues: s.queues, Delays: s.delays, Logger: s.options.Logger,
 		Found: dispatch.NewFound(s.options.QueueFileSize/entrySize, s.taken),
 	}
+	keys := s.keysFrom(w.from)
 	progress := s.progress(w.from)
 	defer progress.stop()
 	each := func(r *message.Record) error {
 		if _, _, err := entries.Put(r); err != nil {
 			return err
 		}
+		keys.put(r)
 		last.Last, last.LastStoreTimeMS = r.Offset, r.StoreTime
 		s.recovery.Records++
 		progress.at.Store(int64(r.Offset))
@@ -244,6 +253,9 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 	}
 	end, err := scan(w.from, w.boundary, each, damaged)
 	if err != nil {
+		return 0, err
+	}
+	if err := keys.reached(end); err != nil {
 		return 0, err
 	}
 	if known := s.known(); end < known {

@@ -21,6 +21,7 @@ import (
 	"ringmq/broker/topic"
 	"ringmq/engine"
 	"ringmq/engine/consumequeue"
+	"ringmq/engine/index"
 	"ringmq/engine/message"
 	"ringmq/engine/segment"
 	"ringmq/net/remoting"
@@ -32,6 +33,7 @@ type Store interface {
 	messages
 	searches
 	DeleteExpired()
+	queries
 }
 
 // messages is the way in and out.
@@ -49,6 +51,11 @@ type searches interface {
 	LastOffsetByTime(topic []byte, queueID int32, timeMS int64) (message.QueueOffset, bool)
 	StoreTime(topic []byte, queueID int32, at message.QueueOffset) (int64, bool)
 	Positions() engine.Positions
+}
+
+// queries finds messages by their keys.
+type queries interface {
+	Query(topic, key []byte, kind index.Kind, beginMS, endMS int64, max, maxBytes int) (engine.QueryResult, error)
 }
 
 var _ Store = (*engine.Store)(nil)
@@ -167,7 +174,7 @@ func New(o Options) *API {
 	a.pulls.New = func() any { return newPull(a) }
 	for _, table := range []map[int32]route{
 		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), lockRoutes(), adminRoutes(),
-		unbuiltRoutes(),
+		queryRoutes(), unbuiltRoutes(),
 	} {
 		for code, r := range table {
 			if _, taken := a.routes[code]; taken {

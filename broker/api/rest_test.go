@@ -20,7 +20,7 @@ func TestUnknownRequests(t *testing.T) {
 	b := newBroker(t)
 	end := b.store.Positions().End
 	for code, words := range map[int32][]string{
-		-1: {"-1", "not known"}, 99999: {"99999"}, 12: {"12", "QUERY_MESSAGE"}, 200050: {"POP_MESSAGE"}, 36: {"36", "CONSUMER_SEND_MSG_BACK"},
+		-1: {"-1", "not known"}, 99999: {"99999"}, 200050: {"POP_MESSAGE"}, 36: {"36", "CONSUMER_SEND_MSG_BACK"},
 		325: {"SEND_REPLY_MESSAGE_V2"}, 215: {"DELETE_TOPIC_IN_BROKER"},
 	} {
 		expect(t, fmt.Sprint(code), b.ask(t, code, []byte("x"), sendFields()...), 3, words...)

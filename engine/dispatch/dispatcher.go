@@ -33,13 +33,21 @@ type Arrivals interface {
 	Arrived(q *consumequeue.Queue, tagsCode int64, max message.QueueOffset)
 }
 
-// Options of a Dispatcher. All but Arrivals are needed.
+// Keys is the index of keys; *index.Index satisfies it.
+type Keys interface {
+	Put(r *message.Record) bool   // false: it is behind, or cannot be written, and has to catch up
+	Pass(from, to message.Offset) // no record stands there
+}
+
+// Options of a Dispatcher. All but Arrivals and Keys are needed.
 type Options struct {
 	Log         Log
 	SegmentSize int64
 	Entries     *Entries
 	Readable    func() message.Offset // end of what consumers may see; always the end of a record
 	Arrivals    Arrivals              // may be nil
+	Keys        Keys                  // may be nil
+	KeysBehind  func()                // told when Keys missed a record; must not block
 	Failed      func(error)           // what is readable is not whole: the store must latch
 	Logger      *slog.Logger
 }
@@ -179,6 +187,9 @@ func (d *Dispatcher) records(b []byte, at, end message.Offset) (unreadable, err 
 		kind, err := message.Check(rest, d.at.Dispatched, &d.rec)
 		switch {
 		case kind == message.Blank:
+			if d.o.Keys != nil {
+				d.o.Keys.Pass(d.at.Dispatched, d.at.Dispatched+message.Offset(len(rest)))
+			}
 			d.at.Dispatched += message.Offset(len(rest))
 			return nil, nil
 		case kind != message.Whole && !whole && d.at.Dispatched > at:
@@ -206,6 +217,9 @@ func (d *Dispatcher) record(r *message.Record) error {
 	q, entry, err := d.o.Entries.Put(r)
 	if err != nil {
 		return err
+	}
+	if d.o.Keys != nil && !d.o.Keys.Put(r) {
+		d.o.KeysBehind()
 	}
 	d.at.Dispatched = r.Offset + message.Offset(r.Size)
 	d.at.Last, d.at.LastStoreTimeMS = r.Offset, r.StoreTime

@@ -48,11 +48,19 @@ type KeptQueues interface {
 	Flush() error
 }
 
-// KeeperOptions of a Keeper; all are needed.
+// KeptIndex is what the Keeper asks of the index of keys; *index.Index satisfies it. Its errors are its own: it costs no mark.
+type KeptIndex interface {
+	Prepare(thorough bool) (upTo message.Offset, due bool) // writes out; the log has to be on the device up to upTo before Finish
+	Finish()
+	FullMS() int64
+}
+
+// KeeperOptions of a Keeper; all but Index are needed.
 type KeeperOptions struct {
 	Log            KeptLog
 	FlushLog       func() error // everything appended is on the device when it returns nil
 	Queues         KeptQueues
+	Index          KeptIndex // may be nil
 	Position       func() Position
 	Settings       func() Settings
 	SegmentSize    int64
@@ -247,7 +255,7 @@ func (k *Keeper) keep(thorough, clean bool) error {
 	if due {
 		queues = k.queueMarks()
 	}
-	if err := k.o.Queues.Flush(); err != nil {
+	if err := k.flushDerived(thorough); err != nil {
 		return err // of a sync: the queues will not be claimed to be durable any more in this run
 	}
 	k.entries = position.Entries
@@ -265,6 +273,25 @@ func (k *Keeper) keep(thorough, clean bool) error {
 		return nil
 	}
 	return k.saveCheckpoint()
+}
+
+// flushDerived flushes the queues and, when that is due, the index: its files are synced in one batch with theirs.
+func (k *Keeper) flushDerived(thorough bool) error {
+	index := k.o.Index
+	if index == nil {
+		return k.o.Queues.Flush()
+	}
+	upTo, due := index.Prepare(thorough)
+	if due && upTo > k.o.Log.Flushed() {
+		if err := k.o.FlushLog(); err != nil {
+			return err
+		}
+	}
+	err := k.o.Queues.Flush()
+	if due {
+		index.Finish()
+	}
+	return err
 }
 
 // markLog saves how far the log is flushed; of the queues the mark goes on to say what it said.
@@ -342,6 +369,9 @@ func (k *Keeper) saveCheckpoint() error {
 	c := k.o.Checkpoint
 	mark, _ := k.latest()
 	c.LogTimeMS, c.QueueTimeMS = mark.LastStoreTimeMS, mark.LastStoreTimeMS
+	if k.o.Index != nil {
+		c.IndexTimeMS = k.o.Index.FullMS()
+	}
 	c.Confirmed, c.QueueOffset = max(mark.Last, 0), mark.Dispatched
 	return c.Save(k.o.CheckpointPath)
 }

@@ -36,6 +36,7 @@ var heights = map[string]int{
 	"engine/commitlog":        4,
 	"engine/flush":            4,
 	"engine/inspect":          4,
+	"engine/index":            3,
 	"engine/dispatch":         5,
 	"engine":                  6,
 

@@ -48,6 +48,11 @@ func registerCounters(registry *prometheus.Registry, c engine.Counters) {
 	counter("ringmq_queue_flushes_total", "Flushes of queue files.", 1, &c.Queues.Flushes)
 	counter("ringmq_queue_files_synced_total", "Queue files synced.", 1, &c.Queues.SyncedFiles)
 	counter("ringmq_queue_files_removed_total", "Queue files removed, as their messages had gone from the log.", 1, &c.Queues.RemovedFiles)
+	counter("ringmq_index_keys_total", "Keys put into the index.", 1, &c.Index.Keys)
+	counter("ringmq_index_written_bytes_total", "Bytes of index entries written.", 1, &c.Index.WrittenBytes)
+	counter("ringmq_index_flushes_total", "Flushes of the index.", 1, &c.Index.Flushes)
+	counter("ringmq_index_failures_total", "Times the index could not be written or synced.", 1, &c.Index.Failures)
+	counter("ringmq_index_lookups_total", "Lookups by key.", 1, &c.Index.Lookups)
 
 	registry.MustRegister(
 		newHistogram("ringmq_flush_duration_seconds", "How long a flush of the commit log took.", 1e-6, &c.Flush.FlushMicros),

@@ -11,6 +11,7 @@ import (
 	"ringmq/engine/commitlog"
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/flush"
+	"ringmq/engine/index"
 	"ringmq/engine/segment"
 )
 
@@ -21,7 +22,8 @@ func (f *fakeStore) Positions() engine.Positions {
 }
 func (f *fakeStore) Latched() error { return f.latched }
 func (f *fakeStore) Counters() engine.Counters {
-	c := engine.Counters{Store: new(engine.Metrics), Log: new(commitlog.Metrics), Flush: new(flush.Metrics), Segments: new(segment.Metrics), Queues: new(consumequeue.Metrics)}
+	c := engine.Counters{Store: new(engine.Metrics), Log: new(commitlog.Metrics), Flush: new(flush.Metrics), Segments: new(segment.Metrics), Queues: new(consumequeue.Metrics),
+		Index: new(index.Metrics)}
 	c.Flush.Flushes.Store(7)
 	c.Flush.FlushNS.Store(1_500_000_000)
 	c.Segments.Prepared.Store(3)

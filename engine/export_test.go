@@ -1,7 +1,18 @@
 package engine
 
+import "ringmq/engine/message"
+
 // AskAlways makes the store ask the kernel of all bytes of the log whether they are in memory, also of those that were appended just now.
 func AskAlways(s *Store) { s.recent = 0 }
 
 // Keep has the keeper save a mark of all there is.
 func Keep(s *Store) error { return s.keeper.Keep() }
+
+// Indexed is where the index of keys stands.
+func Indexed(s *Store) message.Offset { return s.index.Next() }
+
+// CatchUp puts into the index what was passed over, without the pause that follows an error.
+func CatchUp(s *Store) {
+	for s.index.Next() < s.dispatcher.Dispatched() && s.indexSome(s.index.Next(), s.dispatcher.Dispatched(), nil) {
+	}
+}

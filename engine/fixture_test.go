@@ -20,6 +20,7 @@ func fixtureOptions(t testing.TB, dir string, e *fixture.Expectation) engine.Opt
 	o := small(dir)
 	o.SegmentSize, o.QueueFileSize = number(t, e.Config["mappedFileSizeCommitLog"]), number(t, e.Config["mappedFileSizeConsumeQueue"])
 	o.MaxMessageSize, o.PoolSize = 600<<10, 2<<20
+	o.IndexSlots, o.IndexEntries = 5000, 20000
 	o.AllowPending = true
 	return o
 }
@@ -53,6 +54,7 @@ func TestStoresOfRealBrokers(t *testing.T) {
 				t.Errorf("clean is %v", s.Recovery().Clean)
 			}
 			compareMessages(t, s, want, nil)
+			compareKeys(t, s, want)
 			if c.Version == "5.5.0" {
 				compareSearches(t, s, want)
 			}
@@ -63,6 +65,7 @@ func TestStoresOfRealBrokers(t *testing.T) {
 				t.Errorf("second opening: recovery %+v, want nothing to do", got)
 			}
 			compareMessages(t, s, want, nil)
+			compareKeys(t, s, want)
 			audit(t, s)
 		})
 	}
@@ -181,6 +184,7 @@ func checkTorn(t *testing.T, version, name string) {
 		t.Errorf("the log ends at %d, want %d", got.End, end)
 	}
 	compareMessages(t, s, want, nil)
+	checkEveryKey(t, s)
 	cutAside := exists(t, filepath.Join(dir, "ringmq", "cut", "*"))
 	switch name {
 	case "tail_zero_half", "tail_header_zeroed", "tail_size_only", "tail_garbage", "tail_negative_size", "mid_corrupt":

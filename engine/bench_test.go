@@ -65,6 +65,40 @@ func benchPuts(b *testing.B, s *engine.Store, producers int) {
 	settle(b, s)
 }
 
+// BenchmarkPutKeyed is a put whose messages have a unique key of their own, a key and tags, with the index and without.
+func BenchmarkPutKeyed(b *testing.B) {
+	for _, without := range []bool{true, false} {
+		b.Run(fmt.Sprintf("size=1KiB/producers=1024/index=%v", !without), func(b *testing.B) {
+			o := benchOptions(b.TempDir())
+			o.NoIndex = without
+			s := open(b, o)
+			answers := make(chan *looper, 1024)
+			body := strings.Repeat("x", 1024-200)
+			for i := range 1024 {
+				l := &looper{answers: answers}
+				l.request.Message = text("BenchTopic", int32(i%8), body, fmt.Sprintf("UNIQ_KEY\x01%032d\x02KEYS\x01key-%d\x02TAGS\x01a\x02", 0, i))
+				l.request.Done = l
+				answers <- l
+			}
+			b.ReportAllocs()
+			b.SetBytes(1 << 10)
+			b.ResetTimer()
+			for i := range b.N {
+				l := <-answers
+				for at, n := len("UNIQ_KEY\x01")+31, i; n > 0; at, n = at-1, n/10 {
+					l.request.Message.Properties[at] = byte('0' + n%10)
+				}
+				s.Put(&l.request)
+			}
+			for range 1024 {
+				<-answers
+			}
+			b.StopTimer()
+			settle(b, s)
+		})
+	}
+}
+
 // BenchmarkGet reads 32 neighbouring messages of 1 KiB.
 func BenchmarkGet(b *testing.B) {
 	s := open(b, benchOptions(b.TempDir()))

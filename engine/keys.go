@@ -111,26 +111,10 @@ type derivedSync struct{ store *Store }
 
 // SyncFds says how it went for the queues; the index is told by itself.
 func (d derivedSync) SyncFds(fds []int) error {
-	x, n := d.store.index, len(fds)
-	if x != nil {
-		fds = x.Fds(fds)
+	if x := d.store.index; x != nil {
+		return x.SyncWith(fds, d.store.queueRing.SyncFdsEach)
 	}
-	if len(fds) == n {
-		return d.store.queueRing.SyncFds(fds)
-	}
-	errs := make([]error, len(fds))
-	_ = d.store.queueRing.SyncFdsEach(fds, errs) // each has its own
-	x.Synced(firstOf(errs[n:]))
-	return firstOf(errs[:n])
-}
-
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.store.queueRing.SyncFds(fds)
 }
 
 // catchUp is a goroutine that puts into the index what the dispatcher passed over: because the index was behind when the store was opened,

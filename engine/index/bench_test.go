@@ -8,26 +8,30 @@ import (
 	"ringmq/engine/message"
 )
 
-// BenchmarkPut is one record with a unique key, a key and tags: three entries, in a file of the original's size, flushed as if with every
-// 128 MiB of log.
+// BenchmarkPut is one record with a unique key, a key and tags: three entries, in a file of the original's size. With flush it is also
+// flushed, as with every 128 MiB of log, which in a store another goroutine does.
 func BenchmarkPut(b *testing.B) {
-	x := openTest(b, testOptions(b, 5_000_000, 20_000_000), Found{})
-	r := keyed(0, "")
-	properties := make([]byte, 0, 200)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		properties = append(properties[:0], "UNIQ_KEY\x017F0000011CC54E0E2F2A93C7"...)
-		properties = strconv.AppendInt(properties, int64(i), 16)
-		properties = append(properties, "\x02KEYS\x01order-"...)
-		properties = strconv.AppendInt(properties, int64(i), 10)
-		properties = append(properties, "\x02TAGS\x01TagA\x02"...)
-		r.Offset, r.Properties = message.Offset(i)*1000, properties
-		if !x.Put(r) {
-			b.Fatal("not put")
-		}
-		if i%(flushBytes/1000) == flushBytes/1000-1 {
-			flush(x)
-		}
+	for _, flushed := range []bool{false, true} {
+		b.Run(fmt.Sprintf("flush=%v", flushed), func(b *testing.B) {
+			x := openTest(b, testOptions(b, 5_000_000, 20_000_000), Found{})
+			r := keyed(0, "")
+			properties := make([]byte, 0, 200)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				properties = append(properties[:0], "UNIQ_KEY\x017F0000011CC54E0E2F2A93C7"...)
+				properties = strconv.AppendInt(properties, int64(i), 16)
+				properties = append(properties, "\x02KEYS\x01order-"...)
+				properties = strconv.AppendInt(properties, int64(i), 10)
+				properties = append(properties, "\x02TAGS\x01TagA\x02"...)
+				r.Offset, r.Properties = message.Offset(i)*1000, properties
+				if !x.Put(r) {
+					b.Fatal("not put")
+				}
+				if flushed && i%(flushBytes/1000) == flushBytes/1000-1 {
+					flush(x)
+				}
+			}
+		})
 	}
 }
 

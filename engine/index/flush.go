@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -10,9 +11,8 @@ import (
 	"ringmq/internal/durable"
 )
 
-// A flush goes in three steps, so that the sync in the middle may be one with that of others: Prepare writes out, Fds and Synced
-// are the sync, Finish says in the progress file what is durable now. They are called by one goroutine at a time; Close is excluded by
-// the caller.
+// A flush goes in three steps, so that the sync in the middle may be one with that of others: Prepare writes out, SyncWith
+// syncs, Finish says in the progress file what is durable now. Prepare and Finish are called by one goroutine.
 
 // Prepare writes out what stands in memory, if the flush is worth it: always when asked to be thorough and something is new, else when
 // enough was put since the last one. It says up to where the log must be on the device before Finish, and false if there is no flush.
@@ -93,24 +93,29 @@ func (x *Index) writeHead(f *file) error {
 	return nil
 }
 
-// Fds are the descriptors to be synced between Prepare and Finish.
-func (x *Index) Fds(dst []int) []int {
+// SyncWith syncs files of others in one batch with those that wait for Finish, if any do. sync tells of each how it went, and SyncWith of the
+// others' the first error. It may be called at any time, by anybody.
+func (x *Index) SyncWith(fds []int, sync func(fds []int, errs []error) error) error {
 	x.flushing.Lock()
-	defer x.flushing.Unlock()
-	if x.synced {
-		return dst
+	if x.synced || len(x.batch) == 0 {
+		x.flushing.Unlock()
+		return sync(fds, nil)
 	}
+	defer x.flushing.Unlock() // held meanwhile: an error is told to one only who syncs a file
+	n := len(fds)
+	fds = slices.Clone(fds)
 	for _, f := range x.batch {
-		dst = append(dst, int(f.f.Fd()))
+		fds = append(fds, int(f.f.Fd()))
 	}
-	return dst
-}
-
-// Synced tells how the sync of all Fds went.
-func (x *Index) Synced(err error) {
-	x.flushing.Lock()
-	defer x.flushing.Unlock()
-	x.synced, x.syncErr = true, err
+	errs := make([]error, len(fds))
+	_ = sync(fds, errs) // each has its own
+	x.synced, x.syncErr = true, errors.Join(errs[n:]...)
+	for _, err := range errs[:n] {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Finish syncs what was not synced yet, and saves the progress. An error is told once; after one of a sync nothing is put any more in this

@@ -193,9 +193,9 @@ func compareBytes(t *testing.T, x *Index, n int) {
 // Whatever stands in the files after a crash, nothing is lost: either it is believed and right, or it is built anew.
 func TestEveryByteFlipped(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t, 3, 9)
+	o := testOptions(t, 3, 5)
 	x := openTest(t, o, Found{})
-	fill(t, x, 0, 6) // two files, the second half full
+	fill(t, x, 0, 5) // three files, the last half full
 	flush(x)
 	x.Close()
 	paths, _ := filepath.Glob(filepath.Join(o.Dir, "*"))
@@ -207,7 +207,14 @@ func TestEveryByteFlipped(t *testing.T) {
 		}
 		whole[path] = b
 	}
-	for _, path := range append(paths[1:], o.Progress) {
+	for i := range whole[o.Progress] {
+		bad := slices.Clone(whole[o.Progress])
+		bad[i] ^= 1 << (i % 8)
+		if p, err := decodeProgress(bad); err == nil {
+			t.Errorf("byte %d flipped: %+v", i, p)
+		}
+	}
+	for _, path := range paths[2:] {
 		good := whole[path]
 		for i := range good {
 			bad := slices.Clone(good)
@@ -216,8 +223,8 @@ func TestEveryByteFlipped(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := openTest(t, o, Found{})
-			fill(t, x, int(x.Next()/1000), 6)
-			complete(t, x, 6)
+			fill(t, x, int(x.Next()/1000), 5)
+			complete(t, x, 5)
 			x.Close()
 			for _, left := range must(filepath.Glob(filepath.Join(o.Dir, "*"))) {
 				os.Remove(left)
@@ -375,7 +382,21 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	if _, due := x.Prepare(true); !due {
 		t.Fatal("no flush")
 	}
-	x.Synced(syscall.EIO)
+	var batch []int
+	err := x.SyncWith([]int{-7}, func(fds []int, errs []error) error {
+		batch = fds
+		errs[1] = syscall.EIO
+		return syscall.EIO
+	})
+	if err != nil || len(batch) != 2 || batch[0] != -7 {
+		t.Errorf("batch %v, and the others' error is %v", batch, err)
+	}
+	x.SyncWith(nil, func(fds []int, _ []error) error { // once is enough
+		if len(fds) > 0 {
+			t.Errorf("synced again: %v", fds)
+		}
+		return nil
+	})
 	x.Finish()
 	if x.Put(withKey(20, "k20 all")) {
 		t.Error("put after a failed sync")

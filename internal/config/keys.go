@@ -28,7 +28,7 @@ var serverKeys = []Key{
 	{Name: "mappedFileSizeCommitLog", Aliases: []string{"mapedFileSizeCommitLog"}, Kind: Int, Default: "1073741824", Min: 4096, Max: 1 << 30, Meaning: "bytes of a commit-log segment"},
 	{Name: "mappedFileSizeConsumeQueue", Aliases: []string{"mapedFileSizeConsumeQueue"}, Kind: Int, Default: "6000000", Min: 20, Max: 1<<30 - 4, Meaning: "bytes of a queue file, rounded up to a multiple of 20"},
 	{Name: "messageIndexEnable", Kind: Bool, Default: "true", Meaning: "messages are found by key: QUERY_MESSAGE"},
-	{Name: "maxHashSlotNum", Kind: Int, Default: "5000000", Min: 1, Max: 500000000, Meaning: "slots of a key file; other files are built anew"},
+	{Name: "maxHashSlotNum", Kind: Int, Default: "5000000", Min: 1, Max: 400000000, Meaning: "slots of a key file; other files are built anew"},
 	{Name: "maxIndexNum", Kind: Int, Default: "20000000", Min: 2, Max: 100000000, Meaning: "keys of a key file; other files are built anew"},
 	{Name: "diskSpaceWarningLevelRatio", Kind: Int, Default: "90", Min: 35, Max: 99, Meaning: "percent of disk used at which sends are refused"},
 	{Name: "fileReservedTime", Kind: Int, Default: "72", Max: 1 << 20, Meaning: "hours that a commit-log segment is kept after its last message"},

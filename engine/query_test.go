@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -298,5 +299,23 @@ func TestIndexCatchesUp(t *testing.T) {
 	engine.CatchUp(s)
 	checkEveryKey(t, s)
 	putKeyed(t, s, 300, 320)
+	checkEveryKey(t, s)
+}
+
+// Key files of which every record has gone from the log go, too; what is left in the log is found by its keys.
+func TestRetentionTakesKeyFilesAlong(t *testing.T) {
+	t.Parallel()
+	var clock atomic.Int64
+	o := aging(t.TempDir(), &clock, nil)
+	o.IndexSlots, o.IndexEntries = 11, 100
+	s := open(t, o)
+	putKeyed(t, s, 0, 2000)
+	settle(t, s)
+	waitForKeys(t, s)
+	before := len(glob(t, filepath.Join(o.Dir, "index", "*")))
+	clock.Add(threeDays + 3_600_000)
+	size := message.Offset(o.SegmentSize)
+	expire(t, s, s.Positions().End/size*size)
+	until(t, func() bool { return len(glob(t, filepath.Join(o.Dir, "index", "*"))) < before/2 })
 	checkEveryKey(t, s)
 }

@@ -50,8 +50,14 @@ func (e expiring) RemoveOldest() (bool, error) {
 	return true, nil
 }
 
-// Trim removes the queue files without an entry at or above the log's minimum, after a mark that does not expect them any more.
+// Trim removes the key files without a record at or above the log's minimum, and the queue files without an entry there, these after a mark
+// that does not expect them any more.
 func (e expiring) Trim() error {
+	if e.index != nil {
+		if _, err := e.index.DropBelow(e.log.Min()); err != nil {
+			return err
+		}
+	}
 	if !e.queues.Expire() {
 		return nil
 	}

@@ -24,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -279,11 +280,9 @@ func (x *Index) create(before *file) (*file, error) {
 	if err := os.MkdirAll(x.o.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
-	now := time.UnixMilli(x.o.Now())
-	name := nameOf(now)
-	for step := time.Millisecond; before != nil && name <= before.name; step *= 2 { // the clock, or summer time, went back
-		now = now.Add(step)
-		name = nameOf(now)
+	name := nameOf(time.UnixMilli(x.o.Now()))
+	if before != nil && name <= before.name { // the clock, or summer time, went back, or stands still
+		name = nameAfter(before.name)
 	}
 	path := filepath.Join(x.o.Dir, name)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -301,6 +300,15 @@ func (x *Index) create(before *file) (*file, error) {
 func nameOf(t time.Time) string {
 	s := t.Format("20060102150405.000")
 	return s[:14] + s[15:]
+}
+
+// nameAfter is the next name in the order of names; it need not be a time that there is.
+func nameAfter(name string) string {
+	n, err := strconv.ParseUint(name, 10, 64)
+	if err != nil {
+		panic("BUG: index: a key file is named " + name)
+	}
+	return fmt.Sprintf("%0*d", len(name), n+1)
 }
 
 // Last tells of the newest file, zeros without one.

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -497,4 +498,20 @@ func FuzzFile(f *testing.F) {
 func decodesAgain(p progress) bool {
 	q, err := decodeProgress(p.append(nil))
 	return err == nil && q == p
+}
+
+// A clock that stands still, or was set back by years, costs names that are no times, and nothing else.
+func TestNamesRiseWithoutAClock(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t, 7, 3)
+	now := int64(1_700_000_000_000)
+	o.Now = func() int64 { return now }
+	x := openTest(t, o, Found{})
+	fill(t, x, 0, 200)
+	now -= 10 * 365 * 24 * 3_600_000
+	fill(t, x, 200, 400)
+	complete(t, x, 400)
+	if !slices.IsSortedFunc(x.files, func(a, b *file) int { return cmp.Compare(a.name, b.name) }) {
+		t.Error("names do not rise")
+	}
 }

@@ -93,10 +93,11 @@ func (f *fakeStore) names() string {
 	return strings.Join(f.removed, " ")
 }
 
-// bench is a cleaner in a bubble, whose clock begins at midnight UTC.
+// bench is a cleaner in a bubble, whose clock begins at midnight UTC. It starts with the first pass; until then a test sets up what it likes.
 type bench struct {
 	*fakeStore
 	cleaner  *retention.Cleaner
+	started  bool
 	settings retention.Settings
 	lines    bytes.Buffer // complete once the bubble is idle
 }
@@ -113,13 +114,16 @@ func within(t *testing.T, ages []time.Duration, run func(b *bench)) {
 			Store: b, Settings: func() retention.Settings { return b.settings }, Location: time.UTC,
 			Now: func() int64 { return time.Now().UnixMilli() }, Logger: slog.New(slog.NewTextHandler(&b.lines, nil)),
 		})
-		b.cleaner.Start()
 		defer b.cleaner.Close()
 		run(b)
 	})
 }
 
 func (b *bench) pass(d time.Duration) {
+	if !b.started {
+		b.started = true
+		b.cleaner.Start()
+	}
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"ringmq/engine"
@@ -196,14 +197,15 @@ func TestGetWhileRetentionRemoves(t *testing.T) {
 }
 
 func TestRecordAndStoreTime(t *testing.T) {
-	now := int64(1000)
+	var now atomic.Int64
+	now.Store(1000)
 	o := small(t.TempDir())
-	o.Now = func() int64 { return now }
+	o.Now = now.Load
 	s := open(t, o)
 	var stored []engine.PutResult
 	for range 10 {
 		stored = append(stored, put(t, s, 3, "x"))
-		now += 10
+		now.Add(10)
 	}
 	settle(t, s)
 	for i, r := range stored {

@@ -138,8 +138,9 @@ func indexed(dir string) engine.Options {
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	o := indexed(t.TempDir())
-	now := int64(1_800_000_000_000)
-	o.Now = func() int64 { now++; return now } // one goroutine at a time puts
+	var now atomic.Int64
+	now.Store(1_800_000_000_000)
+	o.Now = func() int64 { return now.Add(1) } // no two messages at one time
 	s := open(t, o)
 	putKeyed(t, s, 0, 400)
 	waitForKeys(t, s)

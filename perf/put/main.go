@@ -74,7 +74,7 @@ func open(folder string, syncFlush bool) *engine.Store {
 // settle waits until the next segment has its zeros, which bare's have before it begins.
 func settle(s *engine.Store) {
 	newProducer(1024, 0).put(s) // the first append asks for the segment
-	for deadline := time.Now().Add(time.Minute); s.Counters().Segments.Prepared.Load() == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); s.Counters().Segments.Prepared.Load() == 0 && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond)
 	}
 }

@@ -62,7 +62,7 @@ cases: build ## fault cases against a running broker: torn logs, odd files, host
 cases-short: build ## a minute of them
 	python3 test/cases/run.py --ringmq bin/ringmq "H02 a" "H02 f" "H02 i" "H03 mark" "H03 y" "H04 13" "H04 17" "H05 topics" "H06 admin" "H07"
 
-conformance: build ## real Java, Go and Node clients and mqadmin (needs Java, Maven, Node; see test/conformance/README.md)
+conformance: build ## real Java and Go clients against a running broker (needs Java and Maven; see test/conformance/README.md)
 	test/conformance/run.sh
 
 interop: build ## stores handed to Java brokers and back (needs Java, Maven, Python 3; see test/interop/README.md)

@@ -93,6 +93,28 @@ func TestStoreInUse(t *testing.T) {
 	}
 }
 
+// The last segment of a store in use may have its name and not yet its size; of a store at rest that is damage.
+func TestSegmentInTheMaking(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "store")
+	s := start(t, dir)
+	newPutter(s).put(t, 0)
+	if err := os.WriteFile(filepath.Join(dir, "commitlog", "00000000000000655360"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range verify(t, dir).Findings {
+		if strings.HasSuffix(f.Path, "00000000000000655360") {
+			t.Errorf("in use: %+v", f)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := verify(t, dir); r.Whole {
+		t.Error("at rest it is no damage")
+	}
+}
+
 // Each change of one kind to a whole store is found as what it is.
 func TestEachChangeIsFound(t *testing.T) {
 	t.Parallel()

@@ -119,7 +119,7 @@ func (v *verifier) readQueues() error {
 func (v *verifier) checkFiles(q *queue) {
 	for i := range q.files {
 		f := &q.files[i]
-		if f.size != v.s.queueFileSize {
+		if f.size != v.s.queueFileSize && (i < len(q.files)-1 || !v.inTheMaking(f.size, v.s.queueFileSize)) {
 			v.report.add(damaged(KindQueueFile, f.path, "it has %d bytes, a queue file of this store has %d", f.size, v.s.queueFileSize))
 		}
 		if i > 0 && f.base > q.files[i-1].base+v.s.queueFileSize {

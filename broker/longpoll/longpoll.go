@@ -154,8 +154,9 @@ const (
 	Full                   // too many wait, or the broker stops: answer now
 )
 
-// Deadline is the Wait.DeadlineMS of who has so much patience from now on.
-func (h *Holder) Deadline(patienceMS int64) int64 { return h.opts.Now() + patienceMS }
+// Deadline is the Wait.DeadlineMS of who has so much patience from now on. The clock counts whole milliseconds, of which one has begun:
+// without one more the wait would end before its time.
+func (h *Holder) Deadline(patienceMS int64) int64 { return h.opts.Now() + patienceMS + 1 }
 
 // Park lets w wait. If it is not Parked, w is still the caller's and its Waiter is not told.
 func (h *Holder) Park(w *Wait) Outcome {

@@ -33,6 +33,7 @@ var heights = map[string]int{
 	"engine/checkpoint":       2,
 	"engine/consumequeue":     3,
 	"engine/retention":        0,
+	"engine/seal":             3,
 	"engine/commitlog":        4,
 	"engine/flush":            4,
 	"engine/inspect":          4,

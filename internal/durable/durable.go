@@ -22,9 +22,9 @@ const (
 	fileMode = 0o644
 	dirMode  = 0o755
 
-	// tempSuffix names the file that WriteFile prepares. It is one fixed name per target, so a crash leaves at most one
-	// behind and the next write takes it over.
-	tempSuffix = ".tmp"
+	// TempSuffix names the file that WriteFile prepares. It is one fixed name per target, so a crash leaves at most one
+	// behind and the next write takes it over; who lists a folder passes over it.
+	TempSuffix = ".tmp"
 )
 
 // WriteFile replaces the content of path with data in one step: it writes path+".tmp", syncs it, renames it over path and
@@ -60,7 +60,7 @@ type file interface {
 }
 
 func writeFile(fs fileSystem, path string, data []byte) error {
-	temp := path + tempSuffix
+	temp := path + TempSuffix
 	if err := writeTemp(fs, temp, data); err != nil {
 		return fmt.Errorf("durable: write %s: %w", path, err)
 	}

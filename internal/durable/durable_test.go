@@ -136,7 +136,7 @@ func TestWriteFileFails(t *testing.T) {
 		if got, _ := os.ReadFile(path); string(got) != want {
 			t.Errorf("step %d: file holds %q, want %q", step, got, want)
 		}
-		if _, err := os.Stat(path + tempSuffix); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(path + TempSuffix); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("step %d: temporary file is still there: %v", step, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestWriteFileOnDisk(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "f")
 	// A longer temporary file left by a crash must not shine through.
-	if err := os.WriteFile(path+tempSuffix, bytes.Repeat([]byte("x"), 100), 0o644); err != nil {
+	if err := os.WriteFile(path+TempSuffix, bytes.Repeat([]byte("x"), 100), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"first", "", "third"} {

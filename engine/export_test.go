@@ -12,7 +12,16 @@ func Keep(s *Store) error { return s.keeper.Keep() }
 func Indexed(s *Store) message.Offset { return s.index.Next() }
 
 // CatchUp puts into the index what was passed over, without the pause that follows an error.
-func CatchUp(s *Store) {
-	for s.index.Next() < s.dispatcher.Dispatched() && s.indexSome(s.index.Next(), s.dispatcher.Dispatched(), nil) {
+func CatchUp(s *Store) { CatchUpTo(s, s.dispatcher.Dispatched()) }
+
+// CatchUpTo is CatchUp of what stands before to.
+func CatchUpTo(s *Store, to message.Offset) {
+	for s.index.Next() < to && s.indexSome(s.index.Next(), to, nil) {
 	}
+}
+
+// KeysBehind is what the dispatcher does when the index misses the record at at; as if the pause that follows an error were over.
+func KeysBehind(s *Store, at message.Offset) bool {
+	s.keys.waiting.Store(false)
+	return s.keysBehind(at)
 }

@@ -90,7 +90,15 @@ func (s *Store) get(g gathering, topic []byte, queueID int32, from message.Queue
 		res.Status = NoQueue
 		return true
 	}
-	res.Min, res.Max = q.Min(), q.Max()
+	if g.now {
+		var known bool
+		if res.Min, known = q.MinNow(); !known {
+			return false
+		}
+	} else {
+		res.Min = q.Min()
+	}
+	res.Max = q.Max()
 	switch {
 	case res.Max == 0:
 		res.Status = NoMessage

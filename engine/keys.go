@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ringmq/engine/index"
@@ -19,6 +20,10 @@ const (
 
 	// keysRetryAfter is the pause before the index is tried again that could not be written: the disk may be full.
 	keysRetryAfter = 5 * time.Second
+
+	// handOver is how far the index may be behind for the dispatcher to close the gap by itself. While messages come without a pause nobody
+	// else can: when the last record before the dispatcher's has been put, that one has been passed over.
+	handOver = 256 * kib
 )
 
 // openIndex opens the index of keys. Without one, messages are taken all the same.
@@ -120,9 +125,10 @@ func (d derivedSync) SyncFds(fds []int) error {
 // catchUp is a goroutine that puts into the index what the dispatcher passed over: because the index was behind when the store was opened,
 // or could not be written for a while.
 type catchUp struct {
-	wake chan struct{}
-	stop chan struct{}
-	done sync.WaitGroup
+	wake    chan struct{}
+	stop    chan struct{}
+	done    sync.WaitGroup
+	waiting atomic.Bool // the index could not be written, and is tried again later
 }
 
 func newCatchUp() catchUp {
@@ -164,13 +170,27 @@ func (c *catchUp) run(s *Store) {
 			if s.indexSome(s.index.Next(), s.dispatcher.Dispatched(), c.stop) {
 				continue
 			}
+			c.waiting.Store(true)
 			select {
 			case <-c.stop:
 				return
 			case <-time.After(keysRetryAfter):
 			}
+			c.waiting.Store(false)
 		}
 	}
+}
+
+// keysBehind is told by the dispatcher that the index missed the record at at. If it is not far behind, what is missing is put here and now,
+// which is the end of catching up.
+func (s *Store) keysBehind(at message.Offset) bool {
+	for next := s.index.Next(); next < at; next = s.index.Next() {
+		if int64(at-next) > handOver || s.keys.waiting.Load() || !s.indexSome(next, at, s.keys.stop) {
+			s.keys.tell()
+			return false
+		}
+	}
+	return true
 }
 
 // indexSome puts the records in [from, to) that stand in from's segment. False when it is to stop or the index cannot be written.
@@ -194,7 +214,7 @@ func (s *Store) indexSome(from, to message.Offset, stop <-chan struct{}) bool {
 			}
 		}
 		rest := view.Bytes[at-from:]
-		kind, err := check(rest, at, &r)
+		kind, err := checkFrame(rest, at, &r)
 		switch {
 		case err == nil && kind == message.Whole:
 			if !s.index.Put(&r) {
@@ -213,6 +233,16 @@ func (s *Store) indexSome(from, to message.Offset, stop <-chan struct{}) bool {
 		}
 	}
 	return true
+}
+
+// checkFrame is check without the body's CRC, which the dispatcher or recovery has seen to: so catching up is faster than what it follows. A
+// key of a record that was damaged since is found out by the query.
+func checkFrame(b []byte, at message.Offset, r *message.Record) (kind message.Kind, err error) {
+	defer segment.CatchFault(&err, "engine: record", debug.SetPanicOnFault(true))
+	if size, ok := message.Peek(b, at); ok && message.Decode(b[:size], r) == nil {
+		return message.Whole, nil
+	}
+	return message.Check(b, at, r)
 }
 
 // nextWhole is how far from at, where none stands, the next whole record of b is, or its end.

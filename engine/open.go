@@ -215,7 +215,7 @@ func (s *Store) start() error {
 		Readable: s.readable, Arrivals: o.Arrivals, Failed: s.log.Latch, Logger: o.Logger,
 	}
 	if s.index != nil {
-		follow.Keys, follow.KeysBehind = s.index, s.keys.tell
+		follow.Keys, follow.KeysBehind = s.index, s.keysBehind
 	}
 	s.dispatcher = dispatch.New(follow)
 	previous, err := checkpoint.Load(s.paths.checkpoint)

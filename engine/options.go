@@ -52,7 +52,7 @@ type Options struct {
 	IndexEntries int64 // maxIndexNum 20,000,000
 
 	DiskWarningRatio float64 // diskSpaceWarningLevelRatio 0.90: above it the store refuses messages
-	MaxOpenQueues    int     // descriptors of queue files kept open, 1024
+	MaxOpenQueues    int     // ringmq.openQueueFiles 1024: descriptors kept open
 
 	Flush      func() flush.Settings     // read before each round; nil: defaults
 	QueueFlush func() QueueFlushSettings // read before each round; nil: defaults

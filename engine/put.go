@@ -40,6 +40,9 @@ type PutRequest struct {
 	replicaErr    error
 }
 
+// Held is how many bytes the request keeps for the next put.
+func (p *PutRequest) Held() int { return cap(p.records) }
+
 // Putter is called exactly once for each Put, from the caller's or a service's goroutine, under no lock; it must not block.
 type Putter interface {
 	PutDone(p *PutRequest, r *PutResult)

@@ -285,6 +285,36 @@ func TestUnwritableIndexCostsOneLine(t *testing.T) {
 	checkEveryKey(t, s)
 }
 
+// The dispatcher closes a small gap before its record by itself, or messages that come without a pause would keep the index behind for ever. A
+// larger one is left to the background.
+func TestDispatcherClosesASmallGapOfTheIndex(t *testing.T) {
+	t.Parallel()
+	o := indexed(t.TempDir())
+	s := open(t, o)
+	blocked := filepath.Join(o.Dir, "index")
+	if err := os.WriteFile(blocked, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	putKeyed(t, s, 0, 600)
+	middle := s.Positions().End
+	putKeyed(t, s, 600, 900)
+	settle(t, s)
+	end := s.Positions().End
+	if end < 256<<10 || end-middle > 256<<10 {
+		t.Fatalf("the log ends at %d, its middle is %d", end, middle)
+	}
+	if engine.KeysBehind(s, end) || engine.Indexed(s) != 0 {
+		t.Error("the gap of an index that cannot be written was closed")
+	}
+	os.Remove(blocked)
+	engine.CatchUpTo(s, middle)
+	if !engine.KeysBehind(s, end) || engine.Indexed(s) != end {
+		t.Errorf("the index stands at %d, want %d", engine.Indexed(s), end)
+	}
+	putKeyed(t, s, 900, 910)
+	checkEveryKey(t, s)
+}
+
 // When the disk has room again, what was passed over meanwhile is put; later messages wait for their turn.
 func TestIndexCatchesUp(t *testing.T) {
 	t.Parallel()

@@ -47,25 +47,25 @@ func (e expiring) RemoveOldest() (bool, error) {
 		e.queues.SetLogMin(e.log.Min())
 		return false, err
 	}
+	e.queues.RefreshMins() // until then a pull of a queue whose Min may have moved goes by a worker
 	return true, nil
 }
 
-// Trim removes the key files without a record at or above the log's minimum, and the queue files without an entry there, these after a mark
-// that does not expect them any more.
-func (e expiring) Trim() error {
+// Expire removes the key files without a record at or above the log's minimum, and finds the queue files without an entry there. A mark that
+// does not expect these any more is on the device when it returns.
+func (e expiring) Expire() (bool, error) {
 	if e.index != nil {
 		if _, err := e.index.DropBelow(e.log.Min()); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if !e.queues.Expire() {
-		return nil
+		return false, nil
 	}
-	if err := e.keeper.Keep(); err != nil {
-		return err
-	}
-	return e.queues.RemoveExpired()
+	return true, e.keeper.Keep()
 }
+
+func (e expiring) RemoveQueueFiles() (more bool, err error) { return e.queues.RemoveExpired() }
 
 func (e expiring) Usage() (used retention.Usage, err error) {
 	if used.Log, err = e.options.DiskUsage(e.options.LogDir); err != nil {

@@ -201,8 +201,13 @@ func (a *API) Handle(c *remoting.Command, r server.Reply) {
 		to.handle(a, c, r)
 		return
 	}
+	a.onWorker(to.handle, c, r)
+}
+
+// onWorker has c handled where it may wait for the disk.
+func (a *API) onWorker(handle handler, c *remoting.Command, r server.Reply) {
 	request := clone(c)
-	if !a.workers.do(func() { to.handle(a, request, r) }) {
+	if !a.workers.do(func() { handle(a, request, r) }) {
 		refuse(r, remoting.SystemBusy, "too many requests of this kind wait already (%d): try again later", queuedTasks)
 	}
 }

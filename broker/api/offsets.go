@@ -61,8 +61,7 @@ func answerOffset(r server.Reply, at message.QueueOffset) {
 	r.Write(&c)
 }
 
-// queryOffset handles 14. A group that has never committed starts at 0 as long as the queue's first message is young; else it is told
-// so and decides by itself.
+// queryOffset handles 14.
 func (a *API) queryOffset(c *remoting.Command, r server.Reply) {
 	p, err := a.placeOf(c)
 	if err != nil {
@@ -78,6 +77,18 @@ func (a *API) queryOffset(c *remoting.Command, r server.Reply) {
 		answerOffset(r, at)
 		return
 	}
+	a.onWorker((*API).firstOffset, c, r) // it looks at the queue's first entry
+}
+
+// firstOffset is queryOffset for a group that has never committed: it starts at 0 as long as the queue's first message is young; else it is told
+// so and decides by itself.
+func (a *API) firstOffset(c *remoting.Command, r server.Reply) {
+	p, err := a.placeOf(c)
+	if err != nil {
+		refuse(r, remoting.InvalidParameter, "%v", err)
+		return
+	}
+	group, _ := c.Field("consumerGroup")
 	zero, given := c.Field("setZeroIfNotFound")
 	switch {
 	case given && len(zero) > 0 && !remoting.IsTrue(zero):
@@ -168,8 +179,25 @@ func (a *API) maxOffset(c *remoting.Command, r server.Reply) {
 	answerOffset(r, p.max())
 }
 
-// minOffset handles 31.
+// minOffset handles 31. The search that is due when the log has lost its first segment is a worker's.
 func (a *API) minOffset(c *remoting.Command, r server.Reply) {
+	p, err := a.placeOf(c)
+	if err != nil {
+		refuse(r, remoting.InvalidParameter, "%v", err)
+		return
+	}
+	if p.queue == nil {
+		answerOffset(r, 0)
+		return
+	}
+	if at, known := p.queue.MinNow(); known {
+		answerOffset(r, at)
+		return
+	}
+	a.onWorker((*API).searchMin, c, r)
+}
+
+func (a *API) searchMin(c *remoting.Command, r server.Reply) {
 	p, err := a.placeOf(c)
 	if err != nil {
 		refuse(r, remoting.InvalidParameter, "%v", err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"sync"
 
 	"ringmq/net/remoting"
@@ -11,7 +12,14 @@ import (
 type unsaved struct {
 	mu    sync.Mutex
 	sends []*send
+	bytes int // of their buffers
 }
+
+// What may wait for the disk, in sends and in bytes of their buffers. One beyond it is answered at once, without the promise.
+const (
+	unsavedSends = 10_000
+	unsavedBytes = 64 << 20
+)
 
 // hold keeps an answered send until TopicsSaved, unless its topic is durable.
 func (a *API) hold(s *send) bool {
@@ -25,7 +33,14 @@ func (a *API) hold(s *send) bool {
 	if a.opts.Topics.Durable(s.topic) {
 		return false
 	}
+	size := s.put.Held()
+	if len(u.sends) >= unsavedSends || u.bytes+size > unsavedBytes {
+		s.answer.Code = remoting.FlushDiskTimeout
+		s.answer.Remark = fmt.Sprintf("the message is stored, but its new topic is not saved yet, and %d sends wait for that already", len(u.sends))
+		return false
+	}
 	u.sends = append(u.sends, s)
+	u.bytes += size
 	return true
 }
 
@@ -35,7 +50,7 @@ func (a *API) TopicsSaved(err error) {
 	u := &a.unsaved
 	u.mu.Lock()
 	var ready []*send
-	kept := u.sends[:0]
+	kept, bytes := u.sends[:0], 0
 	for _, s := range u.sends {
 		switch {
 		case a.opts.Topics.Durable(s.topic):
@@ -43,13 +58,13 @@ func (a *API) TopicsSaved(err error) {
 			s.answer.Code = remoting.FlushDiskTimeout // stored, but without the promise
 			s.answer.Remark = "the message is stored, but its new topic could not be saved: " + err.Error()
 		default:
-			kept = append(kept, s)
+			kept, bytes = append(kept, s), bytes+s.put.Held()
 			continue
 		}
 		ready = append(ready, s)
 	}
 	clear(u.sends[len(kept):])
-	u.sends = kept
+	u.sends, u.bytes = kept, bytes
 	u.mu.Unlock()
 	for _, s := range ready {
 		s.finish(false)

@@ -2,7 +2,9 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"ringmq/net/remoting"
@@ -58,5 +60,53 @@ func TestNewTopicCannotBeSaved(t *testing.T) {
 		default:
 			runtime.Gosched()
 		}
+	}
+}
+
+// TestUnsavedSendsAreBounded: while the disk hangs, no more sends wait than may; those beyond are stored and told that the promise is missing.
+func TestUnsavedSendsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	b.saving.Lock()
+	large := strings.Repeat("x", 3<<20)
+	var waiting []*fakeReply
+	for {
+		r := b.begin(request(remoting.SendMessageV2, []byte(large), sendFields("b", "New3", "e", "0")...))
+		if a := b.answeredOrHeld(r, len(waiting)+1); a != nil {
+			if a.Code != remoting.FlushDiskTimeout || !strings.Contains(a.Remark, fmt.Sprintf("and %d sends wait", len(waiting))) {
+				t.Errorf("got %d %q", a.Code, a.Remark)
+			}
+			break
+		}
+		if waiting = append(waiting, r); len(waiting)*len(large) > unsavedBytes {
+			t.Fatalf("%d sends of %d bytes wait", len(waiting), len(large))
+		}
+	}
+	b.saving.Unlock()
+	for i, r := range waiting {
+		if a := r.wait(t); a.Code != remoting.Success {
+			t.Errorf("send %d: %d %s", i, a.Code, a.Remark)
+		}
+	}
+	if n := b.unsaved.bytes; n != 0 {
+		t.Errorf("%d bytes are counted still", n)
+	}
+}
+
+// answeredOrHeld returns the answer to a send, or nil when it is one of n that are held.
+func (b *broker) answeredOrHeld(r *fakeReply, n int) *remoting.Command {
+	for {
+		select {
+		case a := <-r.answer:
+			return a
+		default:
+		}
+		b.unsaved.mu.Lock()
+		held := len(b.unsaved.sends)
+		b.unsaved.mu.Unlock()
+		if held == n {
+			return nil
+		}
+		runtime.Gosched()
 	}
 }

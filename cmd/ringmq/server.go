@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ringmq/broker"
+	"ringmq/broker/topic"
 	"ringmq/internal/config"
 	"ringmq/net/server"
 )
@@ -44,8 +45,10 @@ func runServer(ctx context.Context, v *config.Values, logger *slog.Logger, out i
 	for _, line := range v.Warnings {
 		logger.Warn(line)
 	}
-	if err := checkPorts(v); err != nil {
-		return usageError{err}
+	for _, check := range []func(*config.Values) error{checkPorts, checkTraceTopic} {
+		if err := check(v); err != nil {
+			return usageError{err}
+		}
 	}
 	if err := storeOptions(v, logger).Validate(); err != nil {
 		return usageError{err}
@@ -130,6 +133,7 @@ func brokerOptions(v *config.Values, names []string, logger *slog.Logger) broker
 		NoNotify:           !v.Bool("notifyConsumerIdsChangedEnable"),
 		Region:             v.Text("regionId"),
 		NoTrace:            !v.Bool("traceOn"),
+		TraceTopic:         traceTopic(v),
 		NoLongPolling:      !v.Bool("longPollingEnable"),
 		ShortPolling:       ms("shortPollingTimeMills"),
 		NoLitePull:         !v.Bool("litePullMessageEnable"),
@@ -141,14 +145,32 @@ func brokerOptions(v *config.Values, names []string, logger *slog.Logger) broker
 		Logger:             logger.With("part", "broker"),
 		Engine:             storeOptions(v, logger),
 		Server: server.Options{
-			Addresses:     []string{listen(v.Int("listenPort")), listen(fastPort(v))},
-			Loops:         int(v.Int("ringmq.eventLoops")),
-			IdleTimeout:   time.Duration(v.Int("serverChannelMaxIdleTimeSeconds")) * time.Second,
-			OutboundLimit: int(v.Int("ringmq.outboundLimit")),
-			MemoryLimit:   v.Int("ringmq.memoryLimit"),
-			Logger:        logger.With("part", "server"),
+			Addresses:      []string{listen(v.Int("listenPort")), listen(fastPort(v))},
+			Loops:          int(v.Int("ringmq.eventLoops")),
+			MaxConnections: int(v.Int("ringmq.maxConnections")),
+			IdleTimeout:    time.Duration(v.Int("serverChannelMaxIdleTimeSeconds")) * time.Second,
+			OutboundLimit:  int(v.Int("ringmq.outboundLimit")),
+			MemoryLimit:    v.Int("ringmq.memoryLimit"),
+			Logger:         logger.With("part", "server"),
 		},
 	}
+}
+
+// traceTopic is the topic for the clients' message traces, "" when there is none.
+func traceTopic(v *config.Values) string {
+	if !v.Bool("traceTopicEnable") {
+		return ""
+	}
+	return v.Text("msgTraceTopicName")
+}
+
+func checkTraceTopic(v *config.Values) error {
+	if name := traceTopic(v); name != "" || v.Bool("traceTopicEnable") {
+		if err := topic.CheckName(name); err != nil {
+			return fmt.Errorf("config: msgTraceTopicName=%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // properties are the effective settings as GET_BROKER_CONFIG answers them.

@@ -85,7 +85,6 @@ type Options struct {
 	ZeroBytesPerSecond int64                        // bound of that; 0 is 256 MiB/s
 	Now                func() int64                 // ms
 	LimitNear          func()                       // a higher limit is needed soon, see SetLimit; called under the put lock, must not block; may be nil
-	ScanProgress       func(done, total int64)      // called now and then by Scan, in bytes; may be nil
 	Segments           *segment.Metrics             // of files, pool and preparer; nil: none
 	Logger             *slog.Logger                 // nil: says nothing
 }

@@ -16,9 +16,6 @@ type Damage struct {
 	Reason   string // of its first byte
 }
 
-// progressStep is how many bytes Scan walks between two calls of ScanProgress.
-const progressStep = 16 << 20
-
 // Scan walks [from, end of files) and calls each for every whole record, in order; each may stop it by an error, and the
 // record is valid only during the call. from is the boundary of a record or segment.
 //
@@ -29,23 +26,20 @@ const progressStep = 16 << 20
 //
 // Before Start only.
 func (l *Log) Scan(from, mark message.Offset, each func(r *message.Record) error, damaged func(Damage)) (message.Offset, error) {
-	return l.scan(&scanner{mark: int64(mark), each: each, damaged: damaged, from: int64(from)})
+	return l.scan(&scanner{mark: int64(mark), each: each, damaged: damaged}, from)
 }
 
 // ScanForeign is Scan of a log that a Java broker wrote last. That broker looks at no properties: a record whose properties were torn when it
 // was killed is whole to it, and at its next start it goes on behind it. So a record with message.ErrZerosInText counts as whole here
 // if another one follows.
 func (l *Log) ScanForeign(from, mark message.Offset, each func(r *message.Record) error, damaged func(Damage)) (message.Offset, error) {
-	return l.scan(&scanner{mark: int64(mark), each: each, damaged: damaged, from: int64(from), foreign: true})
+	return l.scan(&scanner{mark: int64(mark), each: each, damaged: damaged, foreign: true}, from)
 }
 
-func (l *Log) scan(s *scanner) (message.Offset, error) {
-	s.log, s.told = l, s.from
-	if last := l.set.Last(); last != nil {
-		s.total = last.End() - s.from
-	}
+func (l *Log) scan(s *scanner, from message.Offset) (message.Offset, error) {
+	s.log = l
 	defer func() { l.RaiseStoreTime(s.storeTimeMS) }()
-	at := s.from
+	at := int64(from)
 	for {
 		var more bool
 		var err error
@@ -59,7 +53,6 @@ func (l *Log) scan(s *scanner) (message.Offset, error) {
 		}
 		if !more {
 			s.settle()
-			s.progress(at, true)
 			return message.Offset(at), nil
 		}
 	}
@@ -90,8 +83,7 @@ func begun(f *segment.File) bool {
 // scanner is one Scan.
 type scanner struct {
 	log         *Log
-	from, mark  int64
-	total, told int64
+	mark        int64
 	foreign     bool // a Java broker wrote last
 	each        func(r *message.Record) error
 	damaged     func(Damage)
@@ -107,7 +99,6 @@ func (s *scanner) segment(f *segment.File, at int64) (next int64, more bool, err
 	defer segment.CatchFault(&err, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
 	b := f.Bytes()
 	for f.End()-at >= message.BlankLen {
-		s.progress(at, false)
 		kind, why := message.Check(b[at-f.Base():], message.Offset(at), &s.record)
 		if s.foreign && errors.Is(why, message.ErrZerosInText) && s.goesOn(f, at+int64(s.record.Size)) {
 			kind = message.Whole
@@ -223,11 +214,4 @@ func (s *scanner) settle() {
 		s.damaged(s.pending)
 	}
 	s.pending = Damage{}
-}
-
-func (s *scanner) progress(at int64, force bool) {
-	if tell := s.log.options.ScanProgress; tell != nil && (force || at-s.told >= progressStep) {
-		s.told = at
-		tell(at-s.from, s.total)
-	}
 }

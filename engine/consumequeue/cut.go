@@ -27,7 +27,7 @@ func (t *Table) Cut(end message.Offset) (dropped int, err error) {
 }
 
 func (q *Queue) cut(end message.Offset) (dropped int, err error) {
-	from, err := q.search(q.first.Load(), q.max.Load(), func(e Entry) bool { return e.End() <= end })
+	from, _, err := q.search(q.first.Load(), q.max.Load(), false, func(e Entry) bool { return e.End() <= end })
 	if err != nil {
 		return 0, err
 	}

@@ -14,20 +14,23 @@ import (
 // below Min as well.
 
 // Expire raises First of every queue above the files whose entries are all below Min. The last file of a queue stays, for its name keeps the
-// numbering. It tells whether there is something to be removed. The search for each queue's Min is done here, so that no reader waits for it.
+// numbering. It tells whether there is something to be removed.
 func (t *Table) Expire() bool {
 	logMin := t.logMin.Load()
 	if logMin == 0 {
 		return false
 	}
-	found := false
+	var expired []*Queue
 	for _, q := range t.all() {
 		q.Min()
 		if q.expire(logMin) {
-			found = true
+			expired = append(expired, q)
 		}
 	}
-	return found
+	t.flushMu.Lock()
+	defer t.flushMu.Unlock()
+	t.expired = expired
+	return len(expired) > 0
 }
 
 func (q *Queue) expire(logMin int64) bool {
@@ -46,25 +49,35 @@ func (q *Queue) expire(logMin int64) bool {
 	return q.onDisk < q.first.Load()/perFile
 }
 
-// RemoveExpired removes the files below First, durably. After an error it is to be called again.
-func (t *Table) RemoveExpired() error {
+// RemoveExpired removes the files below First of one queue that Expire has found, durably, and tells whether more queues have some. After an
+// error it is to be called again.
+func (t *Table) RemoveExpired() (more bool, err error) {
 	t.flushMu.Lock()
 	defer t.flushMu.Unlock()
 	if t.closed.Load() {
-		return ErrClosed
+		return false, ErrClosed
 	}
-	for _, q := range t.all() {
-		for {
-			removed, err := q.removeExpired()
-			if err != nil {
-				return err
-			}
-			if !removed {
-				break
-			}
+	for n := len(t.expired); n > 0; n = len(t.expired) {
+		count, err := t.expired[n-1].removeAllExpired()
+		if err != nil {
+			return true, err
+		}
+		t.expired = t.expired[:n-1]
+		if count > 0 { // else it was deleted, or grew downwards meanwhile
+			break
 		}
 	}
-	return nil
+	return len(t.expired) > 0, nil
+}
+
+func (q *Queue) removeAllExpired() (count int, err error) {
+	for {
+		removed, err := q.removeExpired()
+		if err != nil || !removed {
+			return count, err
+		}
+		count++
+	}
 }
 
 // removeExpired removes the first file of the queue, if it is below First. Each removal is durable before the next, so that a power cut leaves no

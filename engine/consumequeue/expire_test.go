@@ -3,6 +3,7 @@ package consumequeue_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -22,6 +23,16 @@ func onDisk(t testing.TB, dir string) (first, count int) {
 		}
 	}
 	return first, len(names)
+}
+
+// removeExpired removes all files that are to be removed.
+func removeExpired(t testing.TB, table *consumequeue.Table) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		more, err = table.RemoveExpired()
+		check(t, err)
+	}
 }
 
 // Files whose records are all gone are hidden, then removed; what is left is as before, also after the next start.
@@ -53,7 +64,7 @@ func TestExpire(t *testing.T) {
 				t.Errorf("Expire has removed files: %d from %d on", left, first)
 			}
 			expect(t, q, c.first*perFile, entries)
-			check(t, table.RemoveExpired())
+			removeExpired(t, table)
 			if first, left := onDisk(t, dir); first != c.first || left != c.left {
 				t.Errorf("%d files from %d on, want %d from %d on", left, first, c.left, c.first)
 			}
@@ -82,7 +93,7 @@ func TestExpireKeepsTheLastFile(t *testing.T) {
 	q := table.Get(zero)
 	table.SetLogMin(entry(2 * perFile).Offset)
 	table.Expire()
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 	expect(t, q, perFile, 2*perFile)
 	if q.Min() != 2*perFile {
 		t.Errorf("min is %d", q.Min())
@@ -90,18 +101,18 @@ func TestExpireKeepsTheLastFile(t *testing.T) {
 	put(t, q, 2*perFile, 2*perFile+3) // in memory: there is no file for them yet
 	table.SetLogMin(entry(2*perFile + 1).Offset)
 	table.Expire()
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 	expect(t, q, perFile, 2*perFile+3)
 	check(t, table.Flush())
 	table.Expire()
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 	expect(t, q, 2*perFile, 2*perFile+3)
 
 	memory := table.Get(consumequeue.ID{Topic: "M", QueueID: 1})
 	check(t, memory.Put(0, entry(0)))
 	table.SetLogMin(entry(1000).Offset)
 	table.Expire()
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 	if memory.First() != 0 || memory.Min() != 1 || memory.Max() != 1 {
 		t.Errorf("queue in memory: first %d, min %d, max %d", memory.First(), memory.Min(), memory.Max())
 	}
@@ -125,13 +136,13 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 	if !table.Expire() {
 		t.Error("nothing to remove")
 	}
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 	if first, left := onDisk(t, dir); first != 4 || left != 1 {
 		t.Errorf("%d files from %d on", left, first)
 	}
 	check(t, table.Delete("T"))
 	table.Expire()
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 }
 
 // A file that cannot be removed is tried again; until then it is not seen.
@@ -144,7 +155,7 @@ func TestRemovalFails(t *testing.T) {
 	// A folder that is not empty cannot be removed as a file.
 	check(t, os.Rename(file(dir, 1), file(dir, 1)+".aside"))
 	check(t, os.MkdirAll(filepath.Join(file(dir, 1), "x"), 0o755))
-	if err := table.RemoveExpired(); err == nil {
+	if _, err := table.RemoveExpired(); err == nil {
 		t.Fatal("no error")
 	}
 	expect(t, table.Get(zero), 3*perFile, 3*perFile+1)
@@ -152,7 +163,7 @@ func TestRemovalFails(t *testing.T) {
 	if !table.Expire() {
 		t.Error("nothing left to remove")
 	}
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 	if first, _ := onDisk(t, dir); first != 3 {
 		t.Errorf("the first file is %d", first)
 	}
@@ -170,7 +181,7 @@ func TestPutBelowExpired(t *testing.T) {
 	if q.First() != perFile {
 		t.Fatalf("first is %d", q.First())
 	}
-	check(t, table.RemoveExpired())
+	removeExpired(t, table)
 	if first, left := onDisk(t, dir); first != 1 || left != 3 {
 		t.Errorf("%d files from %d on", left, first)
 	}
@@ -226,10 +237,53 @@ func TestReadersWhileFilesGo(t *testing.T) {
 	for n := perFile / 2; n < entries; n += perFile {
 		table.SetLogMin(entry(n).Offset)
 		if table.Expire() {
-			check(t, table.RemoveExpired())
+			removeExpired(t, table)
 		}
 	}
 	close(stop)
 	readers.Wait()
 	expect(t, q, 39*perFile, entries)
+}
+
+// Each call removes the files of one queue, so that there may be pauses and other rounds in between.
+func TestRemovalGoesQueueByQueue(t *testing.T) {
+	dir := t.TempDir()
+	table := open(t, consumequeue.Options{Dir: dir})
+	defer table.Close()
+	const queues = 5
+	for id := range int32(queues) {
+		q := table.Get(consumequeue.ID{Topic: "T", QueueID: id})
+		put(t, q, 0, (int(id)+1)*perFile+1) // the last file of each stays
+	}
+	check(t, table.Flush())
+	table.SetLogMin(entry(10 * perFile).Offset)
+	if !table.Expire() {
+		t.Fatal("nothing to remove")
+	}
+	for left := queues; left > 0; left-- {
+		more, err := table.RemoveExpired()
+		check(t, err)
+		if more != (left > 1) {
+			t.Errorf("with %d queues left there is more: %v", left, more)
+		}
+		full := 0
+		for id := range queues {
+			names, err := filepath.Glob(filepath.Join(dir, "T", strconv.Itoa(id), "*"))
+			check(t, err)
+			switch len(names) {
+			case id + 2:
+				full++
+			case 1:
+			default:
+				t.Errorf("queue %d has %d files left, want all or one", id, len(names))
+			}
+		}
+		if full != left-1 {
+			t.Errorf("%d queues have all their files, want %d", full, left-1)
+		}
+		check(t, table.Flush()) // nobody is locked out
+	}
+	if more, err := table.RemoveExpired(); more || err != nil {
+		t.Errorf("at the end: %v, %v", more, err)
+	}
 }

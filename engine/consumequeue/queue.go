@@ -23,15 +23,16 @@ type Queue struct {
 	min    atomic.Int64 // result of the last search for Min,
 	minFor atomic.Int64 // and the log's minimum it was for; -1: search again
 
-	mu      sync.Mutex // all below
-	minGen  int        // counts what makes a search for Min under way worthless
-	written int64      // entries before it are in the files
-	tail    []byte     // entries from written to max
-	endFile int64      // number behind the last file; equal to first's number: no file yet
-	onDisk  int64      // number of the first file; below first's while files wait for RemoveExpired
-	settled bool       // folders are durable, or in Table.unsettled
-	queued  bool       // in Table.dirty
-	deleted bool
+	mu        sync.Mutex // all below
+	minGen    int        // counts what makes a search for Min under way worthless
+	minOffset int64      // of the record that min points to, -1: it points to none yet
+	written   int64      // entries before it are in the files
+	tail      []byte     // entries from written to max
+	endFile   int64      // number behind the last file; equal to first's number: no file yet
+	onDisk    int64      // number of the first file; below first's while files wait for RemoveExpired
+	settled   bool       // folders are durable, or in Table.unsettled
+	queued    bool       // in Table.dirty
+	deleted   bool
 }
 
 func newQueue(t *Table, id ID) *Queue {

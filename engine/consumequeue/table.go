@@ -90,6 +90,7 @@ type Table struct {
 
 	flushMu sync.Mutex // one Flush, Cut, Delete or Close at a time
 	failed  error      // flushMu: a sync of folders failed, for good
+	expired []*Queue   // flushMu: with files to be removed
 }
 
 // Open loads the queues and puts right what a crash can have left; each repair is logged in one line. It refuses files of another

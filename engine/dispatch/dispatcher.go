@@ -47,9 +47,10 @@ type Options struct {
 	Readable    func() message.Offset // end of what consumers may see; always the end of a record
 	Arrivals    Arrivals              // may be nil
 	Keys        Keys                  // may be nil
-	KeysBehind  func()                // told when Keys missed a record; must not block
-	Failed      func(error)           // what is readable is not whole: the store must latch
-	Logger      *slog.Logger
+	// KeysBehind is told that Keys missed the record at an offset. True: everything before it has been put meanwhile, so that it is to be put again.
+	KeysBehind func(at message.Offset) bool
+	Failed     func(error) // what is readable is not whole: the store must latch
+	Logger     *slog.Logger
 }
 
 // Position is how far a dispatcher has come.
@@ -218,8 +219,8 @@ func (d *Dispatcher) record(r *message.Record) error {
 	if err != nil {
 		return err
 	}
-	if d.o.Keys != nil && !d.o.Keys.Put(r) {
-		d.o.KeysBehind()
+	if d.o.Keys != nil && !d.o.Keys.Put(r) && d.o.KeysBehind(r.Offset) {
+		d.o.Keys.Put(r)
 	}
 	d.at.Dispatched = r.Offset + message.Offset(r.Size)
 	d.at.Last, d.at.LastStoreTimeMS = r.Offset, r.StoreTime

@@ -23,8 +23,10 @@ type Store interface {
 	LastStored() int64
 	// RemoveOldest removes the oldest segment. False without an error: it is still needed, whatever its age.
 	RemoveOldest() (bool, error)
-	// Trim removes what was derived from segments that are gone.
-	Trim() error
+	// Expire finds the queue files that were derived from segments that are gone, and tells whether there are any.
+	Expire() (bool, error)
+	// RemoveQueueFiles removes those of one queue, and tells whether others have some, too.
+	RemoveQueueFiles() (more bool, err error)
 	// Usage tells how full the disks are, 0 to 1.
 	Usage() (Usage, error)
 }
@@ -58,6 +60,7 @@ type Cleaner struct {
 	// The goroutine's.
 	ordered bool   // an order stands until a round finds nothing more to do
 	trimmed bool   // what was derived from removed segments is gone, too
+	found   bool   // it is known what that is
 	known   string // segment whose last store time is known
 	stored  int64  // that time
 	stuck   bool   // the disk is too full and nothing can be removed; told
@@ -108,21 +111,42 @@ func (c *Cleaner) run() {
 
 // round removes what is due, a batch at most: unlinking a gigabyte costs the device something, and others use it.
 func (c *Cleaner) round(s *Settings) {
-	for removed := 0; removed < s.BatchMax && (removed == 0 || c.pause(s)) && c.removeOne(s); removed++ {
-		c.trimmed = false
+	for removed := 0; removed < s.BatchMax && (removed == 0 || c.pause(s.PauseMS)) && c.removeOne(s); removed++ {
+		c.trimmed, c.found = false, false
 	}
 	if c.trimmed {
 		return
 	}
-	if err := c.o.Store.Trim(); err != nil {
+	var err error
+	if c.trimmed, err = c.trim(s); err != nil {
 		c.o.Logger.Error("queue files without a message in the log could not be removed; it is tried again", "error", err)
-		return
 	}
-	c.trimmed = true
 }
 
-func (c *Cleaner) pause(s *Settings) bool {
-	timer := time.NewTimer(time.Duration(s.PauseMS) * time.Millisecond)
+// trim removes queue files, those of one queue after the other, and tells whether none is left. It ends when the next look at the segments is
+// due: the files of very many queues may take hours, and a disk that fills up does not wait for them.
+func (c *Cleaner) trim(s *Settings) (done bool, err error) {
+	if !c.found {
+		if c.found, err = c.o.Store.Expire(); err != nil || !c.found {
+			c.found = false
+			return err == nil, err
+		}
+	}
+	begun := time.Now()
+	for {
+		more, err := c.o.Store.RemoveQueueFiles()
+		if err != nil || !more {
+			c.found = false
+			return err == nil, err
+		}
+		if !c.pause(s.QueuePauseMS) || time.Since(begun) >= time.Duration(s.IntervalMS)*time.Millisecond {
+			return false, nil
+		}
+	}
+}
+
+func (c *Cleaner) pause(ms int64) bool {
+	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

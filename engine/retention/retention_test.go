@@ -31,8 +31,10 @@ type fakeStore struct {
 	asked    []string    // for whose last store time it was asked
 	trims    int
 	trimErr  error
-	err      error // of RemoveOldest
-	needed   bool  // the oldest must stay
+	queues   int         // with files to be removed
+	trimmed  []time.Time // when those of one were
+	err      error       // of RemoveOldest
+	needed   bool        // the oldest must stay
 	used     retention.Usage
 	frees    float64
 	usageErr error
@@ -68,11 +70,22 @@ func (f *fakeStore) RemoveOldest() (bool, error) {
 	return true, nil
 }
 
-func (f *fakeStore) Trim() error {
+func (f *fakeStore) Expire() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trims++
-	return f.trimErr
+	return f.queues > 0, f.trimErr
+}
+
+func (f *fakeStore) RemoveQueueFiles() (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.queues == 0 {
+		return false, nil
+	}
+	f.queues--
+	f.trimmed = append(f.trimmed, time.Now())
+	return f.queues > 0, nil
 }
 
 func (f *fakeStore) Usage() (retention.Usage, error) {
@@ -219,6 +232,31 @@ func TestRemovalsAreSpread(t *testing.T) {
 		}
 		if b.trims != 3 {
 			t.Errorf("trimmed %d times, want once for each round that removed something", b.trims)
+		}
+	})
+}
+
+// Queue files go with a pause behind each queue, and for no longer than until the next look at the segments.
+func TestQueueFilesGoSlowly(t *testing.T) {
+	within(t, days(9, 9, 0), func(b *bench) {
+		b.settings.DeleteWhen, b.settings.QueuePauseMS, b.settings.IntervalMS = "00", 400, 1000
+		b.queues = 7
+		begin := time.Now()
+		b.pass(time.Hour)
+		b.expect(t, "a b")
+		var after []time.Duration
+		for _, at := range b.trimmed {
+			after = append(after, at.Sub(begin)-60_200*time.Millisecond) // two segments, 100 ms behind each
+		}
+		want := []time.Duration{0, 400, 800, 2200, 2600, 3000, 4400}
+		for i := range want {
+			want[i] *= time.Millisecond
+		}
+		if !slices.Equal(after, want) {
+			t.Errorf("removed after %v, want %v", after, want)
+		}
+		if b.trims != 1 {
+			t.Errorf("looked for expired files %d times, want once", b.trims)
 		}
 	})
 }

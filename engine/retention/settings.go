@@ -15,6 +15,7 @@ type Settings struct {
 	DeleteWhen     string  // deleteWhen: hours of the day, local time, "04" or "04;16"
 	IntervalMS     int64   // cleanResourceInterval 10000
 	PauseMS        int64   // deleteCommitLogFilesInterval 100: between two removals
+	QueuePauseMS   int64   // deleteConsumeQueueFilesInterval 100: behind a queue of which files were removed
 	BatchMax       int     // deleteFileBatchMax 10: removals of one round
 	MaxUsed        float64 // diskMaxUsedSpaceRatio 0.75: above it the hour does not matter
 	CleanForcibly  float64 // diskSpaceCleanForciblyRatio 0.85: above it the age does not matter either
@@ -26,7 +27,7 @@ const hourMS = int64(time.Hour / time.Millisecond)
 // Defaults are those of RocketMQ.
 func Defaults() Settings {
 	return Settings{
-		ReservedMS: 72 * hourMS, DeleteWhen: "04", IntervalMS: 10_000, PauseMS: 100, BatchMax: 10,
+		ReservedMS: 72 * hourMS, DeleteWhen: "04", IntervalMS: 10_000, PauseMS: 100, QueuePauseMS: 100, BatchMax: 10,
 		MaxUsed: 0.75, CleanForcibly: 0.85, ForciblyEnable: true,
 	}
 }
@@ -44,6 +45,7 @@ func (s *Settings) Validate() error {
 		{"fileReservedTime", s.ReservedMS, 0},
 		{"cleanResourceInterval", s.IntervalMS, 1},
 		{"deleteCommitLogFilesInterval", s.PauseMS, 0},
+		{"deleteConsumeQueueFilesInterval", s.QueuePauseMS, 0},
 		{"deleteFileBatchMax", int64(s.BatchMax), 1},
 	} {
 		if c.value < c.least {

@@ -38,6 +38,7 @@ var serverKeys = []Key{
 	{Name: "cleanFileForciblyEnable", Kind: Bool, Default: "true", Meaning: "false: no segment is removed before it is expired"},
 	{Name: "cleanResourceInterval", Kind: Int, Default: "10000", Min: 10, Max: 86400000, Meaning: "ms between two looks for segments to be removed"},
 	{Name: "deleteCommitLogFilesInterval", Kind: Int, Default: "100", Max: 3600000, Meaning: "ms between two removals"},
+	{Name: "deleteConsumeQueueFilesInterval", Kind: Int, Default: "100", Max: 3600000, Meaning: "ms behind a queue of which files were removed"},
 	{Name: "deleteFileBatchMax", Kind: Int, Default: "10", Min: 1, Max: 1 << 20, Meaning: "segments removed at one look"},
 	{Name: "storeType", Kind: Choice, Default: "default", Allowed: []string{"default"}, Meaning: "queues in files; RocksDB is not built"},
 
@@ -63,6 +64,8 @@ var serverKeys = []Key{
 	{Name: "messageDelayLevel", Default: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", Meaning: "lengths of the delay levels (read from Java stores)"},
 	{Name: "notifyConsumerIdsChangedEnable", Kind: Bool, Default: "true", Meaning: "tell consumers when their group changes"},
 	{Name: "traceOn", Kind: Bool, Default: "true", Meaning: "TRACE_ON of answers"},
+	{Name: "traceTopicEnable", Kind: Bool, Default: "false", Meaning: "there is a topic for the clients' message traces"},
+	{Name: "msgTraceTopicName", Default: "RMQ_SYS_TRACE_TOPIC", Meaning: "name of that topic"},
 
 	// How pulls are served.
 	{Name: "longPollingEnable", Kind: Bool, Default: "true", Meaning: "a pull at the end of a queue waits"},
@@ -81,7 +84,9 @@ var serverKeys = []Key{
 	{Name: "ringmq.groupCommitInterval", Kind: Int, Default: "0", Max: 10000, Meaning: "ms to wait for more senders before a sync flush"},
 	{Name: "ringmq.uring", Kind: Choice, Default: "auto", Allowed: []string{"auto", "off"}, Meaning: "io_uring for batches of flushes"},
 	{Name: "ringmq.allowPending", Kind: Bool, Default: "false", Meaning: "open a Java store that holds delayed, half, timer or pop messages; they stay untouched"},
+	{Name: "ringmq.openQueueFiles", Kind: Int, Default: "1024", Min: 16, Max: 1 << 20, Meaning: "descriptors of queue files kept open"},
 	{Name: "ringmq.eventLoops", Kind: Int, Default: "0", Max: 1024, Meaning: "network threads; 0: one per CPU"},
+	{Name: "ringmq.maxConnections", Kind: Int, Default: "0", Max: 1 << 20, Meaning: "connections beyond it are closed at once; 0: no limit"},
 	{Name: "ringmq.outboundLimit", Kind: Int, Default: "16777216", Min: 1 << 16, Max: 1 << 32, Meaning: "bytes that may wait for one connection to read them"},
 	{Name: "ringmq.memoryLimit", Kind: Int, Default: "536870912", Min: 1 << 24, Max: 1 << 40, Meaning: "bytes of requests and answers of all connections together"},
 }

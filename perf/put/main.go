@@ -54,10 +54,9 @@ func main() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	fill(folder)
 	s := open(folder, !*async)
 	defer s.Close()
-	settle(s)
+	fill(s)
 	fmt.Println(measure(s, *producers, *size, *dur))
 }
 
@@ -71,23 +70,21 @@ func open(folder string, syncFlush bool) *engine.Store {
 	return s
 }
 
-// settle waits until the next segment has its zeros, which bare's have before it begins.
-func settle(s *engine.Store) {
-	newProducer(1024, 0).put(s) // the first append asks for the segment
-	for deadline := time.Now().Add(10 * time.Second); s.Counters().Segments.Prepared.Load() == 0 && time.Now().Before(deadline); {
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-// fill puts large messages until the store is in its second segment.
-func fill(folder string) {
-	s := open(folder, false)
+// fill puts large messages until the store is in its second segment. It waits there, and before, until the next one has all its zeros: a
+// roll in a hurry takes it with those that it has.
+func fill(s *engine.Store) {
 	p := newProducer(1<<20, 0)
-	for s.Positions().End < segmentSize+1<<20 {
-		p.put(s)
-	}
-	if err := s.Close(); err != nil {
-		log.Fatal(err)
+	for _, end := range []int64{segmentSize / 2, segmentSize + 1<<20} {
+		for int64(s.Positions().End) < end {
+			p.put(s)
+		}
+		prepared := 1 + end/segmentSize
+		for deadline := time.Now().Add(time.Minute); s.Counters().Segments.Prepared.Load() < prepared; {
+			if time.Now().After(deadline) {
+				log.Fatalf("segment %d did not get its zeros within a minute", prepared+1)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
 	}
 }
 
@@ -96,6 +93,8 @@ func measure(s *engine.Store, producers, size int, dur time.Duration) string {
 	var senders sync.WaitGroup
 	var before, after unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
+	flushes := &s.Counters().Flush.Flushes
+	flushed := flushes.Load()
 	start := time.Now()
 	for i := range waits {
 		senders.Go(func() {
@@ -117,5 +116,6 @@ func measure(s *engine.Store, producers, size int, dur time.Duration) string {
 	n := float64(len(all))
 	at := func(q float64) float64 { return float64(all[int(q*(n-1))].Nanoseconds()) / 1000 }
 	return fmt.Sprintf(`{"bench":"put","producers":%d,"size":%d,"seconds":%.2f,"msgs":%.0f,"msgs_per_s":%.0f,"p50_us":%.0f,`+
-		`"p99_us":%.0f,"cpu_s_per_million":%.3f}`, producers, size, took.Seconds(), n, n/took.Seconds(), at(0.5), at(0.99), float64(cpu)/1000/n)
+		`"p99_us":%.0f,"cpu_s_per_million":%.3f,"flushes":%d}`, producers, size, took.Seconds(), n, n/took.Seconds(), at(0.5), at(0.99),
+		float64(cpu)/1000/n, flushes.Load()-flushed)
 }

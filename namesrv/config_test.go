@@ -95,7 +95,8 @@ func TestSettings(t *testing.T) {
 		{"listenPort=1", remoting.InvalidParameter, "only 9876"},
 		{"enableTopicList=yes", remoting.InvalidParameter, "true or false"},
 		{"waitSecondsForService=-1", remoting.InvalidParameter, "whole number"},
-		{"junk", remoting.InvalidParameter, "key=value"},
+		{"junk", remoting.InvalidParameter, `"junk" is unknown`},
+		{"enableTopicList=\\u12", remoting.InvalidParameter, "line 1"},
 		{"enableTopicList=false\nlistenPort=1", remoting.InvalidParameter, "listenPort"},
 	} {
 		c := request(remoting.UpdateNamesrvConfig)

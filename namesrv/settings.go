@@ -1,14 +1,14 @@
 package namesrv
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"ringmq/internal/properties"
 )
 
 // setting is one key of the original's name server configuration.
@@ -113,25 +113,20 @@ func (s *settings) appendTo(dst []byte) []byte {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, key := range slices.Sorted(maps.Keys(s.values)) {
-		dst = fmt.Appendf(dst, "%s=%s\n", key, s.values[key])
+		dst = properties.Append(dst, key, s.values[key])
 	}
 	return dst
 }
 
-// parseProperties reads lines key=value, as mqadmin sends them.
+// parseProperties reads a properties file, as mqadmin sends it.
 func parseProperties(text []byte) (map[string]string, error) {
-	values := map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' || line[0] == '!' {
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if !ok {
-			return nil, fmt.Errorf("namesrv: %.80q is no line of the form key=value", line)
-		}
-		values[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	pairs, err := properties.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("namesrv: %w", err)
 	}
-	return values, lines.Err()
+	values := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		values[p.Key] = strings.TrimSpace(p.Value)
+	}
+	return values, nil
 }

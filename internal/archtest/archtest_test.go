@@ -24,7 +24,8 @@ var heights = map[string]int{
 	"internal/fixture":    0,
 	"internal/invariants": 0,
 	"internal/mutant":     0,
-	"internal/config":     1,
+	"internal/properties": 0,
+	"internal/config":     2,
 
 	"uring":                   1,
 	"engine/message":          1,
@@ -157,7 +158,6 @@ func TestOnlyOnePackageKnowsEachOutsideLibrary(t *testing.T) {
 		"github.com/iceber/iouring-go": "uring",
 		"github.com/spf13/cobra":       "cmd/ringmq",
 		"github.com/prometheus":        "internal/metrics",
-		"github.com/magiconair":        "internal/config",
 		"github.com/schollz":           "cmd/ringmq",
 	}
 	for _, s := range sources(t) {

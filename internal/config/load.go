@@ -8,7 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/magiconair/properties"
+	"ringmq/internal/properties"
 )
 
 // originalNames has the names of all settings of the Java broker (4.9.7 and 5.5.0), a line each.
@@ -38,15 +38,29 @@ func File(path string) ([]Setting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: file given by -c: %w", err)
 	}
-	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	p, err := loader.LoadBytes(raw)
+	settings, err := parse(raw, "file "+path)
 	if err != nil {
 		return nil, fmt.Errorf("config: file %s: %w", path, err)
 	}
-	settings := make([]Setting, 0, p.Len())
-	for _, name := range p.Keys() {
-		text, _ := p.Get(name)
-		settings = append(settings, Setting{name, text, "file " + path})
+	return settings, nil
+}
+
+// parse reads the text of a properties file. Of two equal names the last one counts.
+func parse(text []byte, source string) ([]Setting, error) {
+	pairs, err := properties.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	settings := make([]Setting, 0, len(pairs))
+	at := make(map[string]int, len(pairs))
+	for _, p := range pairs {
+		s := Setting{p.Key, p.Value, source}
+		if i, twice := at[p.Key]; twice {
+			settings[i] = s
+			continue
+		}
+		at[p.Key] = len(settings)
+		settings = append(settings, s)
 	}
 	return settings, nil
 }
@@ -72,18 +86,28 @@ func Server(settings []Setting) (*Values, error) {
 // Namesrv makes the settings of a name server.
 func Namesrv(settings []Setting) (*Values, error) { return load(namesrvKeys, settings) }
 
+// byName finds a key by each of its names.
+func byName(keys []Key) map[string]*Key {
+	names := make(map[string]*Key, len(keys))
+	for i := range keys {
+		k := &keys[i]
+		names[k.Name] = k
+		for _, alias := range k.Aliases {
+			names[alias] = k
+		}
+	}
+	return names
+}
+
+func isOriginal(name string) bool { return slices.Contains(strings.Fields(originalNames), name) }
+
 func load(keys []Key, settings []Setting) (*Values, error) {
 	v := &Values{values: make(map[string]*Value, len(keys))}
-	byName := make(map[string]*Key, len(keys))
 	for i := range keys {
 		k := &keys[i]
 		v.values[k.Name] = &Value{Key: k, Text: k.Default, Source: "default"}
-		byName[k.Name] = k
-		for _, alias := range k.Aliases {
-			byName[alias] = k
-		}
 	}
-	original := strings.Fields(originalNames)
+	byName := byName(keys)
 	for _, s := range settings {
 		if k := byName[s.Name]; k != nil {
 			text, err := k.check(s.Text)
@@ -96,7 +120,7 @@ func load(keys []Key, settings []Setting) (*Values, error) {
 		if err := refused(s); err != nil {
 			return nil, err
 		}
-		if slices.Contains(original, s.Name) {
+		if isOriginal(s.Name) {
 			v.warn("%s=%s (%s) is a setting of RocketMQ that has no effect here", s.Name, s.Text, s.Source)
 		} else {
 			v.warn("%s=%s (%s) is not a known setting", s.Name, s.Text, s.Source)
@@ -132,7 +156,7 @@ func (v *Values) All() []*Value {
 func (v *Values) String() string {
 	var b strings.Builder
 	for _, value := range v.All() {
-		fmt.Fprintf(&b, "# %s (%s)\n%s=%s\n", value.Key.Meaning, value.Source, value.Key.Name, value.Text)
+		fmt.Fprintf(&b, "# %s (%s)\n%s", value.Key.Meaning, value.Source, properties.Append(nil, value.Key.Name, value.Text))
 	}
 	return b.String()
 }

@@ -126,20 +126,7 @@ func (f *File) setAside(path string, damage error) (string, error) {
 	if damage == nil {
 		return "", nil
 	}
-	stamp := f.now().UTC().Format("20060102T150405.000")
-	for n := 0; ; n++ {
-		aside := path + ".bad-" + stamp
-		if n > 0 {
-			aside = fmt.Sprintf("%s-%d", aside, n)
-		}
-		if _, err := os.Lstat(aside); err == nil {
-			continue
-		}
-		if err := os.Rename(path, aside); err != nil {
-			return "", fmt.Errorf("configfile: keep the damaged %s aside: %w", path, err)
-		}
-		return aside, durable.SyncDir(filepath.Dir(path))
-	}
+	return durable.SetAside(path, f.now())
 }
 
 // Save writes what snapshot returns unless the file has it already: changes counts every change of the owner's state. A change that is

@@ -1,6 +1,14 @@
 package config
 
-import "strconv"
+import (
+	"maps"
+	"strconv"
+)
+
+// clone is a copy whose values may be put anew.
+func (v *Values) clone() *Values {
+	return &Values{Warnings: v.Warnings, values: maps.Clone(v.values)}
+}
 
 func (v *Values) put(name, text, source string) {
 	value := v.value(name)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Kind is how a value is written.
@@ -37,6 +38,9 @@ type Key struct {
 // check returns value as it is kept, or an error that says what is allowed.
 func (k *Key) check(value string) (string, error) {
 	value = strings.TrimSpace(value)
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		return "", fmt.Errorf("config: %s=%.200q: allowed is %s", k.Name, value, k.allowed())
+	}
 	switch k.Kind {
 	case Int:
 		n, err := strconv.ParseInt(value, 10, 64)
@@ -85,7 +89,7 @@ func (k *Key) allowed() string {
 	case Address:
 		return "host:port or off"
 	}
-	return "text"
+	return "text without control characters"
 }
 
 func cutPort(address string) (host string, port int, ok bool) {

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"ringmq/internal/mutant"
 )
@@ -39,6 +40,24 @@ func SyncDir(dir string) error { return disk{}.SyncDir(dir) }
 // also syncs the parent of the deepest folder that was there already: a process that was killed may have made it without
 // living to sync it, and no folder further up can be in that state, since its child would not have been made yet.
 func MkdirAll(dir string) error { return mkdirAll(disk{}, filepath.Clean(dir)) }
+
+// SetAside renames a file that is damaged, so that no later write destroys it, and returns its new name: path, ".bad-" and the time.
+func SetAside(path string, at time.Time) (string, error) {
+	stamp := at.UTC().Format("20060102T150405.000")
+	for n := 0; ; n++ {
+		aside := path + ".bad-" + stamp
+		if n > 0 {
+			aside = fmt.Sprintf("%s-%d", aside, n)
+		}
+		if _, err := os.Lstat(aside); err == nil {
+			continue
+		}
+		if err := os.Rename(path, aside); err != nil {
+			return "", fmt.Errorf("durable: keep the damaged %s aside: %w", path, err)
+		}
+		return aside, SyncDir(filepath.Dir(path))
+	}
+}
 
 // Remove removes the file or empty folder path. One that is not there is no error; its folder is synced all the same, so
 // that a removal cut short before its sync is completed.

@@ -79,7 +79,7 @@ func TestBadValuesStopTheStart(t *testing.T) {
 		"mappedFileSizeCommitLog=12", "maxMessageSize=99999999999999999999", "ringmq.httpAddress=10913", "ringmq.commitPath=direct",
 		"brokerRole=SLAVE", "brokerRole=SYNC_MASTER", "storeType=defaultRocksDB", "enableDLegerCommitLog=true", "aclEnable=true",
 		"authenticationEnabled=true", "authorizationEnabled=true", "useTLS=true", "enableControllerMode=true", "bindAddress=elsewhere",
-		"brokerIP1=1.2.3", "namesrvAddr=127.0.0.1", "storePathCommitLog=/a,/b",
+		"brokerIP1=1.2.3", "namesrvAddr=127.0.0.1", "storePathCommitLog=/a,/b", `brokerName=a\tb`,
 	} {
 		_, err := Server(settings(t, line))
 		name, value, _ := strings.Cut(line, "=")
@@ -144,8 +144,28 @@ func TestRegistryIsSound(t *testing.T) {
 				t.Errorf("default: %v", err)
 			}
 		}
+		if _, ok := changes[k.Name]; !ok {
+			t.Errorf("%s: nothing says what a request may do to it", k.Name)
+		}
 		if !strings.HasPrefix(k.Name, "ringmq.") && !slices.Contains(strings.Fields(originalNames), k.Name) && k.Name != "aclEnable" {
 			t.Errorf("%s is no setting of the original", k.Name)
+		}
+	}
+}
+
+func TestEveryChangeIsOfAKey(t *testing.T) {
+	keys := byName(serverKeys)
+	for name, c := range changes {
+		k := keys[name]
+		if k == nil || k.Name != name {
+			t.Errorf("%s: no key", name)
+			continue
+		}
+		if (c.when == never) != (c.why != "") {
+			t.Errorf("%s: a key that cannot be changed has a reason, others have none", name)
+		}
+		if c.when != never && k.Default == "" {
+			t.Errorf("%s: without a default of its own nobody could tell whether an override is one", name)
 		}
 	}
 }

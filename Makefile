@@ -54,7 +54,7 @@ crash: ## kills and power cuts under load, with the mutants that must fail (need
 	test/crash/run.sh
 
 crash-short: ## a few kills, no power cuts
-	KILLS=4 CUTS=0 IOERRORS=0 MUTANTS= test/crash/run.sh
+	KILLS=4 CUTS=0 IOERRORS=0 MODES= MUTANTS= test/crash/run.sh
 
 cases: build ## fault cases against a running broker: torn logs, odd files, hostile peers (needs Python 3; about 12 minutes)
 	python3 test/cases/run.py --ringmq bin/ringmq

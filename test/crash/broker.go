@@ -58,8 +58,8 @@ func (b *broker) begin(failpoint string) error {
 	}
 	b.port = port
 	b.out = &output{}
-	b.cmd = exec.Command(b.binary, "server", "--set", "storePathRootDir="+b.store(), "--set", "flushDiskType=SYNC_FLUSH",
-		"--set", "brokerName=crash", "--set", "listenPort="+strconv.Itoa(port), "--set", "ringmq.namesrvListenPort="+strconv.Itoa(names),
+	b.cmd = exec.Command(b.binary, "server", "--set", "storePathRootDir="+b.store(), "--set", "brokerName=crash",
+		"--set", "listenPort="+strconv.Itoa(port), "--set", "ringmq.namesrvListenPort="+strconv.Itoa(names),
 		"--set", "ringmq.httpAddress=off", "--set", "mappedFileSizeCommitLog="+strconv.Itoa(segmentSize), "--set", "mappedFileSizeConsumeQueue=20000",
 		"--set", "diskSpaceWarningLevelRatio=99")
 	for _, s := range b.settings {

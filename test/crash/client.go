@@ -92,20 +92,29 @@ func (c *conn) read() (*answer, error) {
 	return a, nil
 }
 
-// send stores one message and returns the answer's code and the queue offset it got.
-func (c *conn) send(topic string, queue int, body []byte) (code int, queueOffset int64, err error) {
+// position is where an acknowledged message stands.
+type position struct{ queueOffset, logOffset int64 }
+
+// send stores one message and returns the answer's code and where the message stands.
+func (c *conn) send(topic string, queue int, body []byte) (code int, at position, err error) {
 	a, err := c.call(codeSend, map[string]string{
 		"producerGroup": "crash", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": strconv.Itoa(queue),
 		"sysFlag": "0", "bornTimestamp": strconv.FormatInt(time.Now().UnixMilli(), 10), "flag": "0", "properties": "WAIT\x01true\x02",
 		"reconsumeTimes": "0", "unitMode": "false", "batch": "false",
 	}, body)
 	if err != nil {
-		return -1, 0, err
+		return -1, at, err
 	}
-	if a.Code == answerOK {
-		queueOffset, err = strconv.ParseInt(a.Ext["queueOffset"], 10, 64)
+	if a.Code != answerOK {
+		return a.Code, at, nil
 	}
-	return a.Code, queueOffset, err
+	if at.queueOffset, err = strconv.ParseInt(a.Ext["queueOffset"], 10, 64); err != nil {
+		return -1, at, err
+	}
+	// The id of a message: address, port, and the offset in the log as 16 hexadecimal digits.
+	id := a.Ext["msgId"]
+	at.logOffset, err = strconv.ParseInt(id[max(len(id)-16, 0):], 16, 64)
+	return a.Code, at, err
 }
 
 func (c *conn) offset(code int, topic string, queue int) (int64, error) {

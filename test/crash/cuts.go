@@ -65,7 +65,7 @@ func run(name string, args ...string) error {
 
 // cuts runs n rounds of load and power cut. Whatever was acknowledged has to be there, also what was acknowledged after the cut: a
 // broker that cannot write any more must not acknowledge. Just before the cut a topic is made; once acknowledged it has to stay.
-func cuts(binary, dir string, n int, seed uint64) (acked []int, err error) {
+func cuts(p plan, dir string, n int) (acked []int, err error) {
 	if n == 0 {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func cuts(binary, dir string, n int, seed uint64) (acked []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{binary: binary, dir: d.mount}
+	b := &broker{binary: p.binary, dir: d.mount, settings: p.mode.settings()}
 	defer func() {
 		if b.cmd != nil {
 			b.kill()
@@ -82,13 +82,13 @@ func cuts(binary, dir string, n int, seed uint64) (acked []int, err error) {
 			err = e
 		}
 	}()
-	rng := rand.New(rand.NewPCG(seed, 2))
+	rng := rand.New(rand.NewPCG(p.seed, 2))
 	l := newLedger()
 	if err := firstStart(b); err != nil {
 		return nil, err
 	}
 	for round := range n {
-		if err := cutRound(d, b, l, rng, round); err != nil {
+		if err := cutRound(d, b, l, rng, round, p.loadTime(rng)); err != nil {
 			return acked, err
 		}
 		acked = append(acked, l.count)
@@ -97,21 +97,21 @@ func cuts(binary, dir string, n int, seed uint64) (acked []int, err error) {
 			return acked, fmt.Errorf("cut %d: %w", round, err)
 		}
 		started := time.Since(begun)
-		if err := l.audit(b, rng); err != nil {
+		if err := l.audit(b, rng, p.mode.window(true)); err != nil {
 			return acked, fmt.Errorf("cut %d: %w\n%s", round, err, b.out)
 		}
-		fmt.Printf("cut  %2d: %5d acknowledged, start %d ms\n", round, l.count, started.Milliseconds())
+		fmt.Printf("cut  %2d: %5d acknowledged, %s, start %d ms\n", round, l.count, l.losses, started.Milliseconds())
 	}
 	return acked, nil
 }
 
-func cutRound(d *disk, b *broker, l *ledger, rng *rand.Rand, round int) error {
+func cutRound(d *disk, b *broker, l *ledger, rng *rand.Rand, round int, load time.Duration) error {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		l.run(b.port, rng.Uint64(), stop)
 	}()
-	time.Sleep(time.Duration(500+rng.IntN(2500)) * time.Millisecond)
+	time.Sleep(load)
 	quiet := round%2 == 1
 	if quiet { // no flush of a sender may carry the new topic to the disk by chance
 		close(stop)
@@ -130,6 +130,7 @@ func cutRound(d *disk, b *broker, l *ledger, rng *rand.Rand, round int) error {
 	if err := d.cut(); err != nil {
 		return err
 	}
+	l.struck = time.Now()
 	if made {
 		l.topics[name] = true
 	}

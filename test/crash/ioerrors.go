@@ -88,10 +88,10 @@ func (d *thinDisk) fill() error {
 
 // ioErrors runs n rounds in which flushes begin to fail under load and, a little later, would succeed again. After the first failure nothing may be
 // acknowledged until a restart has read the disk.
-func ioErrors(binary, dir string, n int, seed uint64) (acked []int, err error) {
-	rng := rand.New(rand.NewPCG(seed, 3))
+func ioErrors(p plan, dir string, n int) (acked []int, err error) {
+	rng := rand.New(rand.NewPCG(p.seed, 3))
 	for round := range n {
-		count, err := ioErrorRound(binary, filepath.Join(dir, fmt.Sprint(round)), rng)
+		count, err := ioErrorRound(p, filepath.Join(dir, fmt.Sprint(round)), rng)
 		if err != nil {
 			return acked, fmt.Errorf("failing flushes %d: %w", round, err)
 		}
@@ -101,13 +101,13 @@ func ioErrors(binary, dir string, n int, seed uint64) (acked []int, err error) {
 	return acked, nil
 }
 
-func ioErrorRound(binary, dir string, rng *rand.Rand) (acked int, err error) {
+func ioErrorRound(p plan, dir string, rng *rand.Rand) (acked int, err error) {
 	d, err := newThinDisk(dir)
 	if err != nil {
 		return 0, err
 	}
 	// Segments are not filled with zeros ahead, so that their blocks are new to the tmpfs.
-	b := &broker{binary: binary, dir: d.mount, settings: []string{"ringmq.zeroSegments=false"}}
+	b := &broker{binary: p.binary, dir: d.mount, settings: append(p.mode.settings(), "ringmq.zeroSegments=false")}
 	defer func() {
 		if b.cmd != nil {
 			b.kill()
@@ -151,7 +151,7 @@ func ioErrorRound(binary, dir string, rng *rand.Rand) (acked int, err error) {
 	if err := b.start(); err != nil {
 		return 0, err
 	}
-	if err := l.audit(b, rng); err != nil {
+	if err := l.audit(b, rng, 0); err != nil {
 		return 0, fmt.Errorf("%w\nbefore the restart:\n%s\nafter it:\n%s", err, before, b.out)
 	}
 	return l.count, nil

@@ -6,28 +6,43 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 )
 
 // failpoints are the places at which a binary built with them kills itself.
 var failpoints = []string{"beforeStamp", "afterCopy", "beforeWrite", "afterWrite", "beforeSync", "afterSync", "midRoll", "midCut"}
 
-// kills runs n rounds of load and kill -9 on one store, at random times and at named places, and audits after each restart. It returns
-// how many sends each round had acknowledged.
-func kills(binary, dir string, n int, withFailpoints bool, seed uint64) ([]int, error) {
-	if n == 0 {
-		return nil, nil
+// storeRounds is how many rounds one store has: each audit reads all of it.
+const storeRounds = 50
+
+// kills runs n rounds of load and kill -9, at random times and at named places, and audits after each restart. It returns how many sends
+// each round had acknowledged.
+func kills(p plan, dir string, n int) (acked []int, err error) {
+	rng := rand.New(rand.NewPCG(p.seed, 1))
+	for first := 0; first < n && err == nil; first += storeRounds {
+		store := filepath.Join(dir, strconv.Itoa(first))
+		var some []int
+		some, err = killsOf(p, store, first, min(first+storeRounds, n), rng)
+		acked = append(acked, some...)
+		if err == nil {
+			err = os.RemoveAll(store)
+		}
 	}
-	rng := rand.New(rand.NewPCG(seed, 1))
-	b := &broker{binary: binary, dir: dir}
+	return acked, err
+}
+
+// killsOf runs the rounds from first up to end on one store.
+func killsOf(p plan, dir string, first, end int, rng *rand.Rand) ([]int, error) {
+	b := &broker{binary: p.binary, dir: dir, settings: p.mode.settings()}
 	l := newLedger()
 	if err := firstStart(b); err != nil {
 		return nil, err
 	}
 	var acked []int
-	for round := range n {
+	for round := first; round < end; round++ {
 		point := ""
-		if withFailpoints && round%2 == 1 {
+		if p.points && round%2 == 1 {
 			point = failpointOf(round/2, rng)
 			if err := beginAt(b, point, rng); err != nil {
 				return acked, fmt.Errorf("round %d (%s): %w", round, point, err)
@@ -35,8 +50,9 @@ func kills(binary, dir string, n int, withFailpoints bool, seed uint64) ([]int, 
 		}
 		l.count = 0
 		if !b.gone() {
-			loadUntilGone(l, b, rng, point != "")
+			loadUntilGone(l, b, rng, p.loadTime(rng), point != "")
 		}
+		l.struck = time.Now()
 		acked = append(acked, l.count)
 		if round%3 == 2 {
 			if err := tearTail(b.store(), rng); err != nil {
@@ -55,10 +71,10 @@ func kills(binary, dir string, n int, withFailpoints bool, seed uint64) ([]int, 
 			return acked, fmt.Errorf("round %d (%s): %w", round, point, err)
 		}
 		started := time.Since(begun)
-		if err := l.audit(b, rng); err != nil {
+		if err := l.audit(b, rng, p.mode.window(false)); err != nil {
 			return acked, fmt.Errorf("round %d (%s): %w\n%s", round, point, err, b.out)
 		}
-		fmt.Printf("kill %2d: %-16s %5d acknowledged, start %d ms\n", round, point, l.count, started.Milliseconds())
+		fmt.Printf("kill %2d: %-16s %5d acknowledged, %s, start %d ms\n", round, point, l.count, l.losses, started.Milliseconds())
 	}
 	return acked, b.stop()
 }
@@ -111,14 +127,13 @@ func firstStart(b *broker) error {
 	return nil
 }
 
-// loadUntilGone sends until the broker is killed: by itself at a failpoint, or by us after 0.5 to 3 seconds.
-func loadUntilGone(l *ledger, b *broker, rng *rand.Rand, itself bool) {
+// loadUntilGone sends until the broker is killed: by itself at a failpoint, or by us after wait.
+func loadUntilGone(l *ledger, b *broker, rng *rand.Rand, wait time.Duration, itself bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		l.run(b.port, rng.Uint64(), b.ended)
 	}()
-	wait := time.Duration(500+rng.IntN(2500)) * time.Millisecond
 	if itself {
 		wait = 10 * time.Second // a place that is not passed (midCut without a torn tail) is a kill at a random time
 	}

@@ -20,10 +20,19 @@ const (
 type ledger struct {
 	mu     sync.Mutex
 	sent   map[string]uint32 // "sender-number" -> checksum of its body
-	acked  map[place]string  // queue and offset -> "sender-number"
+	acked  map[place]stored  // queue and offset -> what was acknowledged there
 	topics map[string]bool   // topics whose creation was acknowledged
 	next   [senders]int      // number of each sender's next message
 	count  int               // acknowledged in this round
+	struck time.Time         // when this round's kill or cut came
+	losses losses            // what the last audit missed and may miss
+}
+
+// stored is an acknowledged message.
+type stored struct {
+	id     string // "sender-number"
+	offset int64  // in the log
+	at     time.Time
 }
 
 type place struct {
@@ -32,7 +41,7 @@ type place struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{sent: map[string]uint32{}, acked: map[place]string{}, topics: map[string]bool{}}
+	return &ledger{sent: map[string]uint32{}, acked: map[place]stored{}, topics: map[string]bool{}}
 }
 
 // newBody makes a body that tells whose it is and carries 50 to 3,000 random letters.
@@ -82,7 +91,7 @@ func (l *ledger) sender(port, s int, rng *rand.Rand, stop <-chan struct{}) {
 		l.mu.Lock()
 		l.sent[id] = crc32.ChecksumIEEE(body)
 		l.mu.Unlock()
-		code, offset, err := c.send(topic, queue, body)
+		code, to, err := c.send(topic, queue, body)
 		if err != nil {
 			return
 		}
@@ -91,11 +100,11 @@ func (l *ledger) sender(port, s int, rng *rand.Rand, stop <-chan struct{}) {
 			continue
 		}
 		l.mu.Lock()
-		at := place{queue, offset}
+		at := place{queue, to.queueOffset}
 		if other, taken := l.acked[at]; taken {
-			panic(fmt.Sprintf("queue %d offset %d was given to %s and to %s", queue, offset, other, id))
+			panic(fmt.Sprintf("queue %d offset %d was given to %s and to %s", queue, to.queueOffset, other.id, id))
 		}
-		l.acked[at] = id
+		l.acked[at] = stored{id, to.logOffset, time.Now()}
 		l.count++
 		l.mu.Unlock()
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,11 +18,14 @@ func main() {
 	nKills := flag.Int("kills", 50, "rounds of kill -9")
 	nCuts := flag.Int("cuts", 10, "rounds of power cuts (needs root)")
 	nErrors := flag.Int("ioerrors", 3, "rounds of failing flushes (needs root)")
-	points := flag.Bool("failpoints", false, "the binary is built with failpoints: use them in every other round")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the random times and bodies")
+	p := plan{mode: syncFlush}
+	flag.Var(&p.mode, "mode", "how the broker flushes: `sync`, async, or pool (async with the transient pool)")
+	flag.BoolVar(&p.points, "failpoints", false, "the binary is built with failpoints: use them in every other round")
+	flag.DurationVar(&p.longest, "longest", 3*time.Second, "the longest time of load before a kill or a cut")
+	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random times and bodies")
 	flag.Parse()
-	fmt.Println("seed", *seed)
-	if err := suite(*binary, *dir, counts{*nKills, *nCuts, *nErrors}, *points, *seed); err != nil {
+	fmt.Println("seed", p.seed, "mode", p.mode)
+	if err := suite(*binary, *dir, counts{*nKills, *nCuts, *nErrors}, p); err != nil {
 		fmt.Fprintln(os.Stderr, "FAULT:", err)
 		os.Exit(1)
 	}
@@ -31,7 +35,28 @@ func main() {
 // counts are rounds of each kind.
 type counts struct{ kills, cuts, ioErrors int }
 
-func suite(binary, dir string, n counts, points bool, seed uint64) error {
+// plan is what all rounds of a run have in common.
+type plan struct {
+	binary  string
+	mode    mode
+	points  bool
+	longest time.Duration
+	seed    uint64
+}
+
+// loadTime is how long a round sends before it strikes.
+func (p plan) loadTime(rng *rand.Rand) time.Duration {
+	least := p.longest / 6
+	return least + time.Duration(rng.Int64N(int64(p.longest-least)))
+}
+
+func suite(binary, dir string, n counts, p plan) error {
+	if p.longest < 100*time.Millisecond {
+		return fmt.Errorf("-longest is %v, must be at least 100ms", p.longest)
+	}
+	if n.ioErrors > 0 && p.mode != syncFlush {
+		return fmt.Errorf("rounds of failing flushes are for -mode sync; otherwise: -ioerrors 0")
+	}
 	if dir == "" {
 		temporary, err := os.MkdirTemp("", "ringmq-crash")
 		if err != nil {
@@ -40,24 +65,24 @@ func suite(binary, dir string, n counts, points bool, seed uint64) error {
 		defer os.RemoveAll(temporary)
 		dir = temporary
 	}
-	binary, err := filepath.Abs(binary)
-	if err != nil {
+	var err error
+	if p.binary, err = filepath.Abs(binary); err != nil {
 		return err
 	}
 	if n.cuts+n.ioErrors > 0 && os.Geteuid() != 0 {
 		return fmt.Errorf("power cuts and failing flushes need root (loop mounts); without: -cuts 0 -ioerrors 0")
 	}
-	acked, err := kills(binary, filepath.Join(dir, "kills"), n.kills, points, seed)
+	acked, err := kills(p, filepath.Join(dir, "kills"), n.kills)
 	summarize("kills", acked)
 	if err != nil {
 		return err
 	}
-	acked, err = cuts(binary, filepath.Join(dir, "cuts"), n.cuts, seed)
+	acked, err = cuts(p, filepath.Join(dir, "cuts"), n.cuts)
 	summarize("power cuts", acked)
 	if err != nil {
 		return err
 	}
-	acked, err = ioErrors(binary, filepath.Join(dir, "ioerrors"), n.ioErrors, seed)
+	acked, err = ioErrors(p, filepath.Join(dir, "ioerrors"), n.ioErrors)
 	summarize("failing flushes", acked)
 	return err
 }

@@ -1,20 +1,28 @@
 #!/usr/bin/env bash
 # run.sh: builds the broker with failpoints and lets ./test/crash kill it KILLS (50) times, cut its power CUTS (10) times and let its
-# flushes fail IOERRORS (3) times; then builds each of MUTANTS (a safety taken out by build tag) and insists that the suite finds it. All
-# but the kills need root.
+# flushes fail IOERRORS (3) times under SYNC_FLUSH; then a fifth of the kills and half of the cuts in each of the other MODES (async); then
+# builds each of MUTANTS (a safety taken out by build tag) and insists that the suite finds it. LONGEST (3s) bounds the load before a kill.
+# All but the kills need root.
 set -u
 cd "$(dirname "$0")/../.."
 unmount() { # what a run left mounted when it was stopped
   local m
   for m in $(awk -v d="$dir/" 'index($2, d) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m"; done
 }
-: "${KILLS:=50}" "${CUTS:=10}" "${IOERRORS:=3}" "${SEED:=$(date +%s)}"
+: "${KILLS:=50}" "${CUTS:=10}" "${IOERRORS:=3}" "${SEED:=$(date +%s)}" "${LONGEST:=3s}"
+MODES=${MODES-async}
 MUTANTS=${MUTANTS-mutant_nofsync mutant_nodirsync mutant_noerase mutant_nolatch}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/ringmq-crash.XXXXXX")
 trap 'unmount; rm -rf "$dir"' EXIT
 go build -o "$dir/crash" ./test/crash && go build -tags failpoints -o "$dir/ringmq" ./cmd/ringmq || exit 1
 
-"$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -kills "$KILLS" -cuts "$CUTS" -ioerrors "$IOERRORS" -seed "$SEED" || exit 1
+"$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -longest "$LONGEST" -seed "$SEED" \
+  -kills "$KILLS" -cuts "$CUTS" -ioerrors "$IOERRORS" || exit 1
+for mode in $MODES; do
+  rm -rf "$dir/store"
+  "$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -longest "$LONGEST" -seed "$SEED" \
+    -mode "$mode" -kills $((KILLS / 5)) -cuts $((CUTS / 2)) -ioerrors 0 || exit 1
+done
 
 missed=0
 for mutant in $MUTANTS; do

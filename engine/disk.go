@@ -13,7 +13,7 @@ const diskCheckInterval = time.Second
 // diskGuard watches how full the file system of the log is. Above the ratio the store refuses messages; it opens again by itself.
 type diskGuard struct {
 	dir    string
-	ratio  float64
+	ratio  func() float64
 	usage  func(dir string) (float64, error)
 	report func(err error) // called on a change: nil when there is room again
 
@@ -59,14 +59,15 @@ func (g *diskGuard) check() {
 		return // nothing is known: the next write will tell
 	}
 	was := g.full.Load() != nil
-	if used <= g.ratio {
+	ratio := g.ratio()
+	if used <= ratio {
 		g.full.Store(nil)
 		if was {
 			g.report(nil)
 		}
 		return
 	}
-	full := fmt.Errorf("%w: %s is %.1f %% full, diskSpaceWarningLevelRatio allows %.1f %%", errDiskFull, g.dir, used*100, g.ratio*100)
+	full := fmt.Errorf("%w: %s is %.1f %% full, diskSpaceWarningLevelRatio allows %.1f %%", errDiskFull, g.dir, used*100, ratio*100)
 	g.full.Store(&full)
 	if !was {
 		g.report(full)

@@ -52,6 +52,7 @@ type Store struct {
 	mark       checkpoint.Mark // of Open: Last is -1 when there is none that can be believed
 	recovery   Recovery
 	metrics    Metrics
+	limits     atomic.Pointer[Limits]
 	damageTold atomic.Int64   // ns: when damage was last told
 	recent     message.Offset // so many bytes before the end of the log are taken to be in memory
 
@@ -89,6 +90,7 @@ func Open(o Options) (*Store, error) {
 	if asked := o.QueueFileSize; asked != 0 && asked != s.options.QueueFileSize {
 		s.options.Logger.Warn("mappedFileSizeConsumeQueue is no multiple of an entry, rounded up", "asked", asked, "used", s.options.QueueFileSize)
 	}
+	s.limits.Store(&Limits{MaxMessageSize: s.options.MaxMessageSize, DiskWarningRatio: s.options.DiskWarningRatio})
 	s.paths = pathsOf(s.options.Dir)
 	s.keys = newCatchUp()
 	s.delays, _ = dispatch.ParseDelays(s.options.DelayLevels) // Validate has
@@ -243,7 +245,7 @@ func (s *Store) start() error {
 	s.flusher.Start()
 	s.keys.start(s)
 	s.overflow.start(s)
-	s.disk = diskGuard{dir: o.LogDir, ratio: o.DiskWarningRatio, usage: o.DiskUsage, report: s.diskChanged}
+	s.disk = diskGuard{dir: o.LogDir, ratio: func() float64 { return s.limits.Load().DiskWarningRatio }, usage: o.DiskUsage, report: s.diskChanged}
 	s.disk.start()
 	s.cleaner = retention.New(retention.Options{
 		Store: expiring{s}, Settings: s.retentionSettings, Now: o.Now, Logger: o.Logger,

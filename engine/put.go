@@ -282,8 +282,8 @@ func checkTopic(topic string) error {
 }
 
 func (s *Store) encodeOne(p *PutRequest, m *message.Message) error {
-	if len(m.Body) > s.options.MaxMessageSize {
-		return fmt.Errorf("engine: body has %d bytes, maxMessageSize allows %d", len(m.Body), s.options.MaxMessageSize)
+	if limit := s.limits.Load().MaxMessageSize; len(m.Body) > limit {
+		return fmt.Errorf("engine: body has %d bytes, maxMessageSize allows %d", len(m.Body), limit)
 	}
 	records, err := message.AppendRecord(p.records, m)
 	p.records = records

@@ -11,7 +11,7 @@ func (s *Store) DeleteExpired() { s.cleaner.Order() }
 // retentionSettings are those asked for, but a disk on which messages are refused is above the forcible ratio, too.
 func (s *Store) retentionSettings() retention.Settings {
 	settings := s.options.Retention()
-	settings.CleanForcibly = min(settings.CleanForcibly, s.options.DiskWarningRatio)
+	settings.CleanForcibly = min(settings.CleanForcibly, s.limits.Load().DiskWarningRatio)
 	return settings
 }
 

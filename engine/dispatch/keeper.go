@@ -78,6 +78,7 @@ type Keeper struct {
 	o       KeeperOptions
 	urgent  chan struct{}
 	limit   chan struct{}
+	told    chan struct{} // the settings have changed
 	stop    chan struct{}
 	done    sync.WaitGroup
 	started bool
@@ -99,7 +100,7 @@ type Keeper struct {
 func NewKeeper(o KeeperOptions) *Keeper {
 	none := Position{Last: -1}
 	return &Keeper{
-		o: o, urgent: make(chan struct{}, 1), limit: make(chan struct{}, 1), stop: make(chan struct{}),
+		o: o, urgent: make(chan struct{}, 1), limit: make(chan struct{}, 1), told: make(chan struct{}, 1), stop: make(chan struct{}),
 		mark: checkpoint.Mark{Last: -1}, settled: none, candidate: none,
 	}
 }
@@ -131,6 +132,14 @@ func (k *Keeper) LogFlushed(message.Offset) {
 func (k *Keeper) LimitNear() {
 	select {
 	case k.limit <- struct{}{}:
+	default:
+	}
+}
+
+// SettingsChanged has the settings read anew: a shorter interval does not begin behind the one that is under way. It never blocks.
+func (k *Keeper) SettingsChanged() {
+	select {
+	case k.told <- struct{}{}:
 	default:
 	}
 }
@@ -174,6 +183,7 @@ func (k *Keeper) Keep() error {
 func (k *Keeper) run() {
 	timer := time.NewTimer(k.interval())
 	defer timer.Stop()
+	begun := time.Now() // of the interval
 	for {
 		var err error
 		select {
@@ -181,8 +191,11 @@ func (k *Keeper) run() {
 			return
 		case <-k.urgent:
 			err = k.markLog()
+		case <-k.told:
+			timer.Reset(time.Until(begun.Add(k.interval())))
 		case <-timer.C:
 			err = k.round()
+			begun = time.Now()
 			timer.Reset(k.interval())
 		}
 		k.report(err)

@@ -271,6 +271,59 @@ func TestKeeperOutlives(t *testing.T) {
 	}
 }
 
+// The settings of the queues' flush are followed at once, also by an interval that is under way.
+func TestKeeperSettingsChangeLive(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keptStore{table: openTable(t, filepath.Join(dir, "queues")), position: dispatch.Position{Last: -1}}
+		settings := dispatch.Settings{IntervalMS: 3_600_000, ThoroughIntervalMS: 1 << 40, LeastPages: 0}
+		var mu sync.Mutex
+		o := optionsOf(k, dir)
+		o.Settings = func() dispatch.Settings { mu.Lock(); defer mu.Unlock(); return settings }
+		keeper := dispatch.NewKeeper(o)
+		if err := keeper.Start(); err != nil {
+			t.Fatal(err)
+		}
+		k.take()
+		change := func(change func()) {
+			mu.Lock()
+			change()
+			mu.Unlock()
+			keeper.SettingsChanged()
+		}
+		entries := int64(0)
+		expect := func(what string, after time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := k.take(); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		put := func() {
+			entries++
+			k.set(100, 100, at(100, 50, entries))
+		}
+		put()
+		expect("in an hour", 10*time.Minute)
+		change(func() { settings.IntervalMS = 1_200_000 })
+		expect("in ten minutes", 10*time.Minute-time.Millisecond)
+		expect("after the shorter interval", time.Millisecond, "queues")
+		change(func() { settings.IntervalMS, settings.LeastPages = 1000, 1 })
+		put()
+		expect("less than a page", time.Minute)
+		change(func() { settings.LeastPages = 0 })
+		expect("any entry", time.Second, "queues")
+		change(func() { settings.LeastPages = 1 })
+		put()
+		change(func() { settings.ThoroughIntervalMS = 5000 })
+		expect("thorough", time.Second, "log", "queues")
+		if err := keeper.Close(false); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // When the queues cannot be flushed, neither mark nor checkpoint say that they are.
 func TestKeeperClaimsNothingAfterAFailure(t *testing.T) {
 	dir := t.TempDir()

@@ -118,24 +118,29 @@ func (s *Service) flush() {
 	defer runtime.UnlockOSThread()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	begun := time.Now() // of the interval
 	for {
 		settings := s.o.Settings()
 		written := s.written
 		if settings.FlushTimed {
 			written = nil
 		}
-		timer.Reset(time.Duration(max(settings.FlushIntervalMS, 1)) * time.Millisecond)
+		timer.Reset(left(begun, settings.FlushIntervalMS))
 		select {
 		case <-timer.C:
 		case <-written:
+		case <-s.flusherTold:
+			continue
 		case reply := <-s.flushNow:
 			reply <- s.flushCommitted(0)
+			begun = time.Now()
 			continue
 		case <-s.flusher.stop:
 			_ = s.flushCommitted(0)
 			return
 		}
 		_ = s.flushCommitted(settings.FlushLeastPages)
+		begun = time.Now()
 	}
 }
 

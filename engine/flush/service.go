@@ -30,6 +30,9 @@ type Service struct {
 	commitNow chan chan error // answered by the committer after a round
 	flushNow  chan chan error // answered by the flusher when all that is committed is flushed
 
+	flusherTold chan struct{} // one slot each: the settings have changed
+	markerTold  chan struct{}
+
 	started   bool
 	closeOnce sync.Once
 	committer task
@@ -67,12 +70,14 @@ func New(o Options) *Service {
 		o.Advanced = nothing
 	}
 	return &Service{
-		o:         o,
-		wake:      make(chan struct{}, 1),
-		written:   make(chan struct{}, 1),
-		commitNow: make(chan chan error),
-		flushNow:  make(chan chan error),
-		closed:    make(chan struct{}),
+		o:           o,
+		wake:        make(chan struct{}, 1),
+		written:     make(chan struct{}, 1),
+		commitNow:   make(chan chan error),
+		flushNow:    make(chan chan error),
+		flusherTold: make(chan struct{}, 1),
+		markerTold:  make(chan struct{}, 1),
+		closed:      make(chan struct{}),
 	}
 }
 
@@ -98,6 +103,17 @@ func (s *Service) Wake() {
 		return
 	}
 	s.wake <- struct{}{} // one slot, and only the taker of the token clears awake
+}
+
+// SettingsChanged has the settings read anew by those who wait by them: a shorter interval does not begin behind the longer one that is
+// under way. It never blocks.
+func (s *Service) SettingsChanged() {
+	for _, told := range []chan struct{}{s.flusherTold, s.markerTold} {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // FlushAll returns nil when everything appended before the call is on the device. After Start only.
@@ -196,7 +212,7 @@ func (s *Service) expire() {
 // told.
 func (s *Service) mark(told message.Offset) {
 	for {
-		if !pause(s.o.Settings().FlushThoroughIntervalMS, s.marker.stop) {
+		if !s.pauseThorough() {
 			return
 		}
 		if !s.o.Sync && s.ask(s.flushNow) != nil {
@@ -207,6 +223,28 @@ func (s *Service) mark(told message.Offset) {
 			told = flushed
 		}
 	}
+}
+
+// pauseThorough waits for the thorough interval, which may change meanwhile; false when the marker is to stop.
+func (s *Service) pauseThorough() bool {
+	begun := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(left(begun, s.o.Settings().FlushThoroughIntervalMS))
+		select {
+		case <-timer.C:
+			return true
+		case <-s.markerTold:
+		case <-s.marker.stop:
+			return false
+		}
+	}
+}
+
+// left is what is left of an interval, of at least a millisecond, that began then.
+func left(begun time.Time, intervalMS int64) time.Duration {
+	return time.Until(begun.Add(time.Duration(max(intervalMS, 1)) * time.Millisecond))
 }
 
 // pause waits for so many milliseconds, at least one; false if stop was closed meanwhile.

@@ -54,6 +54,7 @@ type Options struct {
 type Cleaner struct {
 	o     Options
 	order chan struct{}
+	told  chan struct{} // the settings have changed
 	stop  chan struct{}
 	done  sync.WaitGroup
 
@@ -72,7 +73,7 @@ func New(o Options) *Cleaner {
 	if o.Location == nil {
 		o.Location = time.Local
 	}
-	return &Cleaner{o: o, order: make(chan struct{}, 1), stop: make(chan struct{})}
+	return &Cleaner{o: o, order: make(chan struct{}, 1), told: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
 // Start lets rounds begin.
@@ -92,21 +93,40 @@ func (c *Cleaner) Order() {
 	}
 }
 
+// SettingsChanged has the settings read anew: a shorter interval does not begin behind the one that is under way. It never blocks.
+func (c *Cleaner) SettingsChanged() {
+	select {
+	case c.told <- struct{}{}:
+	default:
+	}
+}
+
 func (c *Cleaner) run() {
 	timer := time.NewTimer(firstRound)
 	defer timer.Stop()
+	var ended time.Time // of the last round
 	for {
 		select {
 		case <-c.stop:
 			return
+		case <-c.told:
+			if settings := c.o.Settings(); !ended.IsZero() {
+				timer.Reset(time.Until(ended.Add(interval(&settings))))
+			}
+			continue
 		case <-c.order:
 			c.ordered = true
 		case <-timer.C:
 		}
 		settings := c.o.Settings()
 		c.round(&settings)
-		timer.Reset(max(time.Duration(settings.IntervalMS)*time.Millisecond, minInterval))
+		ended = time.Now()
+		timer.Reset(interval(&settings))
 	}
+}
+
+func interval(s *Settings) time.Duration {
+	return max(time.Duration(s.IntervalMS)*time.Millisecond, minInterval)
 }
 
 // round removes what is due, a batch at most: unlinking a gigabyte costs the device something, and others use it.

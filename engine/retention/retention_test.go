@@ -124,7 +124,7 @@ func within(t *testing.T, ages []time.Duration, run func(b *bench)) {
 			b.segments = append(b.segments, made{string(rune('a' + i)), at, at})
 		}
 		b.cleaner = retention.New(retention.Options{
-			Store: b, Settings: func() retention.Settings { return b.settings }, Location: time.UTC,
+			Store: b, Settings: func() retention.Settings { b.mu.Lock(); defer b.mu.Unlock(); return b.settings }, Location: time.UTC,
 			Now: func() int64 { return time.Now().UnixMilli() }, Logger: slog.New(slog.NewTextHandler(&b.lines, nil)),
 		})
 		defer b.cleaner.Close()
@@ -258,6 +258,34 @@ func TestQueueFilesGoSlowly(t *testing.T) {
 		if b.trims != 1 {
 			t.Errorf("looked for expired files %d times, want once", b.trims)
 		}
+	})
+}
+
+// A shorter interval does not begin behind the long one that is under way; the first minute after a start stays.
+func TestSettingsChangeLive(t *testing.T) {
+	within(t, days(9, 8, 4, 1, 0), func(b *bench) {
+		b.settings.DeleteWhen, b.settings.BatchMax, b.settings.IntervalMS = "00;01;02;03;04", 1, 86_400_000
+		change := func(change func(s *retention.Settings)) {
+			b.set(func() { change(&b.settings) })
+			b.cleaner.SettingsChanged()
+		}
+		b.pass(30 * time.Second)
+		change(func(s *retention.Settings) { s.ReservedMS++ })
+		b.pass(29 * time.Second)
+		b.expect(t, "")
+		b.pass(time.Second)
+		b.expect(t, "a")
+		b.pass(time.Hour)
+		b.expect(t, "a")
+		change(func(s *retention.Settings) { s.IntervalMS = 7_200_000 })
+		b.pass(time.Hour - time.Second)
+		b.expect(t, "a")
+		b.pass(2 * time.Second)
+		b.expect(t, "a b")
+		b.pass(time.Minute)
+		change(func(s *retention.Settings) { s.IntervalMS, s.ReservedMS, s.BatchMax = 1000, 20*3_600_000, 10 })
+		b.pass(time.Second)
+		b.expect(t, "a b c d")
 	})
 }
 

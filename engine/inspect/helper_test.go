@@ -54,6 +54,7 @@ func start(t testing.TB, dir string) *engine.Store {
 	t.Helper()
 	s, err := engine.Open(engine.Options{
 		Dir: dir, SegmentSize: segmentSize, QueueFileSize: queueFileSize, PoolSize: 256 << 10, UnlockedPool: true, DiskWarningRatio: 1,
+		IndexSlots: 250, IndexEntries: 1000,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ const (
 	KindEntry      Kind = "entry"      // an entry that its record does not bear out
 	KindMissing    Kind = "missing"    // a record without an entry
 	KindTags       Kind = "tags"       // an entry with another tags code than its record
+	KindIndex      Kind = "index"      // a key file, or keys of records
 	KindCheckpoint Kind = "checkpoint"
 	KindMark       Kind = "mark"
 	KindStray      Kind = "stray" // a file that has no place where it is
@@ -43,6 +44,7 @@ type Finding struct {
 	Number   int64    `json:"number"`            // of the first entry, or -1
 	Count    int64    `json:"count,omitempty"`   // of bytes, records or entries
 	Records  int64    `json:"records,omitempty"` // whole ones behind a torn place
+	Lasting  bool     `json:"lasting,omitempty"` // no repair takes it away: it is the log that has lost something
 	Text     string   `json:"text"`
 }
 
@@ -68,6 +70,13 @@ type Report struct {
 	Expired       int64 `json:"expired"` // entries of records before the log's first byte
 	Fillers       int64 `json:"fillers"`
 	Waiting       int64 `json:"waiting"` // records at the tail whose entry is not written yet
+
+	IndexFiles   int   `json:"indexFiles"`
+	IndexEntries int64 `json:"indexEntries"`
+	IndexExpired int64 `json:"indexExpired"` // entries of records before the log's first byte
+	KeysMissing  int64 `json:"keysMissing"`  // records whose keys are not there yet
+
+	Needs Needs `json:"-"` // what a repair has to do
 
 	Findings []Finding `json:"findings"`
 	Damages  int64     `json:"damages"`  // how many findings are damage or torn

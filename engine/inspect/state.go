@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ringmq/engine/checkpoint"
+	"ringmq/engine/index"
 )
 
 // Small files larger than this are not read: no broker writes such.
@@ -29,6 +30,10 @@ type State struct {
 	HasMark   bool // there is one that can be read
 	Mark      checkpoint.Mark
 	MarkError error
+
+	HasIndexed   bool // ringmq has kept how far its key files go
+	Indexed      index.Known
+	IndexedError error
 
 	Config []ConfigFile
 }
@@ -64,6 +69,10 @@ func (s *Store) readState() (err error) {
 	path = filepath.Join(s.dir, "ringmq", "mark")
 	if st.HasMark, st.MarkError = plain(path, maxMark); st.HasMark {
 		st.Mark, st.HasMark, st.MarkError = checkpoint.LoadMark(path)
+	}
+	path = filepath.Join(s.dir, "ringmq", "indexed")
+	if st.HasIndexed, st.IndexedError = plain(path, maxCheckpoint); st.HasIndexed {
+		st.Indexed, st.HasIndexed, st.IndexedError = index.LoadKnown(path)
 	}
 	entries, err := readDir(filepath.Join(s.dir, "config"))
 	if err != nil {

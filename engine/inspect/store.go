@@ -18,17 +18,27 @@ var ErrNoStore = errors.New("inspect: no store")
 type Options struct {
 	Dir    string // storePathRootDir
 	LogDir string // storePathCommitLog; "" is <Dir>/commitlog
+
+	// IndexSlots and IndexEntries are maxHashSlotNum and maxIndexNum, which key files do not tell. 0: as ringmq has kept them, or else
+	// four entries to a slot, as is usual.
+	IndexSlots, IndexEntries int32
+
+	// Held says that the caller has the store's lock, so that nobody else is using it.
+	Held bool
 }
 
 // Store is the list of a store's files, as of Open, and its small files.
 type Store struct {
 	State State
 
+	IndexSlots, IndexEntries int32 // of a key file; 0: not known
+
 	dir, logDir   string
 	segments      []segmentFile // by base
 	segmentSize   int64         // that most segments have
 	queues        []*queue      // by topic, then queue id
 	queueFileSize int64         // that most queue files have
+	keyFiles      []keyFile     // in the order of their records
 	strays        []string      // files and folders that have no place where they are
 
 	kept mapping // the segment that was looked into last, for single records
@@ -36,7 +46,7 @@ type Store struct {
 
 // Open lists a store's files. It reads none but the small ones.
 func Open(o Options) (*Store, error) {
-	s := &Store{dir: o.Dir, logDir: o.LogDir}
+	s := &Store{dir: o.Dir, logDir: o.LogDir, IndexSlots: o.IndexSlots, IndexEntries: o.IndexEntries}
 	if s.logDir == "" {
 		s.logDir = filepath.Join(s.dir, "commitlog")
 	}
@@ -50,13 +60,19 @@ func Open(o Options) (*Store, error) {
 	if err := s.readState(); err != nil { // first: what it tells is older than what the files show
 		return nil, err
 	}
+	if o.Held {
+		s.State.Lock.InUse = false
+	}
 	if err := s.listQueues(); err != nil {
+		return nil, err
+	}
+	if err := s.listIndex(); err != nil {
 		return nil, err
 	}
 	if err := s.listSegments(); err != nil {
 		return nil, err
 	}
-	if len(s.segments) == 0 && len(s.queues) == 0 && !s.State.any() {
+	if len(s.segments) == 0 && len(s.queues) == 0 && len(s.keyFiles) == 0 && !s.State.any() {
 		return nil, fmt.Errorf("%w: %s holds neither log nor queues nor a checkpoint", ErrNoStore, s.dir)
 	}
 	return s, nil

@@ -40,7 +40,11 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (*Report, error) {
 		f.Severity = Unfinished
 		r.add(f)
 	}
+	r.Needs.Abort = s.State.Abort
+	r.Needs.planSegments(s)
 	v.plan()
+	v.planIndex()
+	defer v.closeIndex()
 	if err := v.readQueues(); err != nil {
 		return nil, err
 	}
@@ -50,6 +54,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (*Report, error) {
 	if err := v.finishQueues(); err != nil {
 		return nil, err
 	}
+	v.finishIndex()
 	v.checkCheckpoint()
 	v.checkMark()
 	r.finish(began)
@@ -72,6 +77,7 @@ type verifier struct {
 	claimed    message.Record // of the record that an entry claims
 
 	queueState
+	index indexState
 }
 
 // plan decides, as recovery does, from where on a record that is not whole is the torn end.
@@ -116,8 +122,9 @@ func (v *verifier) walkLog() error {
 	for i := range s.segments {
 		f := &s.segments[i]
 		if f.base > next {
-			v.report.add(Finding{Kind: KindSegment, Severity: Damage, Path: s.logDir, Offset: next, Number: -1, Count: f.base - next,
+			v.report.add(Finding{Kind: KindSegment, Severity: Damage, Path: s.logDir, Offset: next, Number: -1, Count: f.base - next, Lasting: true,
 				Text: fmt.Sprintf("no segment has the bytes %d to %d of the log", next, f.base)})
+			v.index.holes = append(v.index.holes, Hole{From: next, To: f.base})
 		}
 		next = f.base + s.segmentSize
 		if i < len(s.segments)-1 || !v.inTheMaking(f.size, s.segmentSize) {
@@ -154,7 +161,10 @@ func (v *verifier) segment(i int, f *segmentFile) error {
 		if errors.Is(err, fs.ErrNotExist) && v.report.InUse {
 			return nil // retention has removed it meanwhile
 		}
-		v.report.add(damaged(KindSegment, f.path, "it cannot be read: %v", err))
+		unreadable := damaged(KindSegment, f.path, "it cannot be read: %v", err)
+		unreadable.Lasting = true
+		v.report.add(unreadable)
+		v.index.holes = append(v.index.holes, Hole{From: f.base, To: f.end()})
 		return nil
 	}
 	defer m.close()
@@ -165,7 +175,8 @@ func (v *verifier) segment(i int, f *segmentFile) error {
 		v.report.Bytes += end - f.base
 		switch {
 		case errors.Is(err, segment.ErrUnreadable):
-			v.report.add(Finding{Kind: KindSegment, Severity: Damage, Path: f.path, Offset: end, Number: -1, Text: err.Error()})
+			v.report.add(Finding{Kind: KindSegment, Severity: Damage, Path: f.path, Offset: end, Number: -1, Text: err.Error(), Lasting: true})
+			v.index.holes = append(v.index.holes, Hole{From: end, To: f.end()})
 			v.ended = i >= v.lastUsed
 			v.report.End = max(v.report.End, end)
 			return nil
@@ -195,16 +206,23 @@ func (v *verifier) whole(w *walk, r *message.Record) error {
 		}
 		v.progress(int64(r.Offset), false)
 	}
+	sound := true
 	if bytes.Contains(r.Properties[max(len(r.Properties)-propertyCRCLen, 0):], []byte(message.PropertyCRC)) {
 		at := int64(r.Offset) - w.f.base
 		if present, ok := message.VerifyPropertyCRC(w.b[at : at+int64(r.Size)]); present && !ok {
-			report.add(Finding{Kind: KindRecord, Severity: Damage, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size),
+			sound = false // who knows which keys it had
+			report.add(Finding{Kind: KindRecord, Severity: Damage, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size), Lasting: true,
 				Text: fmt.Sprintf("the record at %d has another checksum than its properties say", r.Offset)})
 		}
 	}
 	if w.zeros {
-		report.add(Finding{Kind: KindRecord, Severity: Unfinished, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size),
+		report.add(Finding{Kind: KindRecord, Severity: Unfinished, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size), Lasting: true,
 			Text: fmt.Sprintf("the record at %d has zeros in its properties; a Java broker went on behind it, so it counts as whole", r.Offset)})
+	}
+	if sound {
+		v.matchKeys(r)
+	} else {
+		v.index.holes = append(v.index.holes, Hole{From: int64(r.Offset), To: int64(r.Offset) + int64(r.Size)})
 	}
 	return v.match(r)
 }
@@ -221,7 +239,8 @@ func (v *verifier) broken(w *walk, at int64, why string) (int64, error) {
 		return at, err
 	}
 	next := w.resync(at+1, v.boundary)
-	v.report.add(Finding{Kind: KindRecord, Severity: Damage, Path: w.f.path, Offset: at, Number: -1, Count: next - at,
+	v.index.holes = append(v.index.holes, Hole{From: at, To: next})
+	v.report.add(Finding{Kind: KindRecord, Severity: Damage, Path: w.f.path, Offset: at, Number: -1, Count: next - at, Lasting: true,
 		Text: fmt.Sprintf("%s hold no whole record: %s", count(next-at, "byte"), why)})
 	return next, nil
 }
@@ -250,6 +269,7 @@ func (v *verifier) tail(w *walk, end int64) {
 	if from >= to {
 		return
 	}
+	v.report.Needs.Tail = append(v.report.Needs.Tail, Stretch{w.f.path, end, to, records})
 	f := Finding{Kind: KindTail, Severity: Damage, Path: w.f.path, Offset: end, Number: -1, Count: to - end, Records: records,
 		Text: fmt.Sprintf("%s behind the end of the log, which is at %d, are no record", count(to-end, "byte"), v.report.End)}
 	if v.report.Unclean {

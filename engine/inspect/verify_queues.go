@@ -45,6 +45,9 @@ type queueState struct {
 type cursor struct {
 	q    *queue
 	end  int64 // number of the first unit that is no entry
+
+	records int64  // that belong to it
+	anew    string // why its files are to be made anew, "": they are not
 	next int64 // entries below are settled: compared with their record, or found to have none
 
 	heldFrom int64
@@ -60,6 +63,7 @@ const (
 	missingFront problem = iota // records before the queue's first file
 	missingBack                 // records behind the queue's end
 	twice                       // records whose number another record has the entry of
+	lost                        // entries of records that are damaged
 	wrong                       // entries that their record does not bear out
 	beyond                      // entries of records behind the end of the log
 	wrongTags
@@ -106,25 +110,28 @@ func (v *verifier) readQueues() error {
 		}
 		v.cursors[q.id.Topic][q.id.QueueID] = c
 		v.order = append(v.order, c)
-		v.checkFiles(q)
+		v.checkFiles(c)
 		if err := v.readQueue(c); err != nil {
 			if !errors.Is(err, fs.ErrNotExist) || !v.report.InUse {
-				v.addQueue(KindQueueFile, Damage, q.id, c.end, 0, fmt.Sprintf("it cannot be read: %v", err))
+				c.anew = fmt.Sprintf("it cannot be read: %v", err)
+				v.addQueue(KindQueueFile, Damage, q.id, c.end, 0, c.anew)
 			}
 		}
 	}
 	return nil
 }
 
-func (v *verifier) checkFiles(q *queue) {
+func (v *verifier) checkFiles(c *cursor) {
+	q := c.q
 	for i := range q.files {
 		f := &q.files[i]
 		if f.size != v.s.queueFileSize && (i < len(q.files)-1 || !v.inTheMaking(f.size, v.s.queueFileSize)) {
+			c.anew = fmt.Sprintf("%s has %d bytes, a queue file of this store has %d", f.path, f.size, v.s.queueFileSize)
 			v.report.add(damaged(KindQueueFile, f.path, "it has %d bytes, a queue file of this store has %d", f.size, v.s.queueFileSize))
 		}
 		if i > 0 && f.base > q.files[i-1].base+v.s.queueFileSize {
-			v.addQueue(KindQueueFile, Damage, q.id, q.files[i-1].limit(), f.first()-q.files[i-1].limit(),
-				fmt.Sprintf("no file has the entries %d to %d", q.files[i-1].limit(), f.first()))
+			c.anew = fmt.Sprintf("no file has the entries %d to %d", q.files[i-1].limit(), f.first())
+			v.addQueue(KindQueueFile, Damage, q.id, q.files[i-1].limit(), f.first()-q.files[i-1].limit(), c.anew)
 		}
 	}
 }
@@ -157,7 +164,8 @@ func (v *verifier) readQueue(c *cursor) (err error) {
 		if v.report.Unclean {
 			severity = Torn
 		}
-		v.addQueue(KindQueueFile, severity, c.q.id, c.end, 0, fmt.Sprintf("its entries end at %d, but unit %d is not empty", c.end, at))
+		c.anew = fmt.Sprintf("its entries end at %d, but unit %d is not empty", c.end, at)
+		v.addQueue(KindQueueFile, severity, c.q.id, c.end, 0, c.anew)
 	}
 	return err
 }
@@ -173,6 +181,7 @@ func (v *verifier) match(r *message.Record) error {
 		v.noteAbsent(r)
 		return nil
 	}
+	c.records++
 	if n >= c.end && v.report.InUse { // its queue has grown since
 		end, err := c.q.scanEntries(c.end, v.buf, nil)
 		if err == nil {
@@ -214,11 +223,21 @@ func (v *verifier) settle(c *cursor, n int64) {
 		if !ok || e.Filler() {
 			continue
 		}
-		if why := v.bears(c, c.next, e); why != "" {
-			c.note(wrong, c.next, int64(e.Offset), why)
-		}
+		v.judge(c, c.next, e)
 	}
 	c.next = max(c.next, n+1)
+}
+
+// judge looks at an entry that no record has come for.
+func (v *verifier) judge(c *cursor, n int64, e consumequeue.Entry) {
+	why := v.bears(c, n, e)
+	switch {
+	case why == "":
+	case v.lost(int64(e.Offset)):
+		c.note(lost, n, int64(e.Offset), why)
+	default:
+		c.note(wrong, n, int64(e.Offset), why)
+	}
 }
 
 // finishQueues looks at the entries that no record has come for by the end of the log, and tells what was found.
@@ -236,9 +255,7 @@ func (v *verifier) finishQueues() error {
 					c.note(beyond, c.next, int64(e.Offset), "")
 				}
 			default:
-				if why := v.bears(c, c.next, e); why != "" {
-					c.note(wrong, c.next, int64(e.Offset), why)
-				}
+				v.judge(c, c.next, e)
 			}
 		}
 	}
@@ -248,6 +265,7 @@ func (v *verifier) finishQueues() error {
 				v.tell(c, problem(p), found)
 			}
 		}
+		v.report.Needs.needQueue(c)
 	}
 	v.tellAbsent()
 	return nil
@@ -362,7 +380,9 @@ func (v *verifier) tell(c *cursor, p problem, found *run) {
 	case missingBack:
 		v.tellMissing(id, found, fmt.Sprintf("%s without an entry, numbers %s: the queue ends at %d", count(n, "record"), span(found), c.end))
 	case twice:
-		v.addRun(KindMissing, Damage, id, found, "two records claim one number: "+found.why+andMore(n))
+		v.addLasting(KindMissing, id, found, "two records claim one number: "+found.why+andMore(n))
+	case lost:
+		v.addLasting(KindEntry, id, found, found.why+andMore(n))
 	case wrong:
 		v.addRun(KindEntry, Damage, id, found, found.why+andMore(n))
 	case beyond:
@@ -404,6 +424,7 @@ func (v *verifier) tellAbsent() {
 	slices.SortFunc(ids, compareIDs)
 	for _, id := range ids {
 		found := v.absent[id]
+		v.report.Needs.Queues = append(v.report.Needs.Queues, QueueNeed{ID: id, Missing: found.count, Records: found.count, NoFolder: true})
 		v.tellMissing(id, found, fmt.Sprintf("%s without an entry, numbers %s: the queue has no folder", count(found.count, "record"), span(found)))
 	}
 	if more := &v.absentMore; more.count > 0 {
@@ -415,6 +436,12 @@ func (v *verifier) tellAbsent() {
 
 func (v *verifier) addRun(kind Kind, severity Severity, id consumequeue.ID, found *run, text string) {
 	v.report.add(Finding{Kind: kind, Severity: severity, Path: v.s.queuePath(id), Topic: id.Topic, QueueID: &id.QueueID,
+		Offset: found.firstOffset, Number: found.firstNumber, Count: found.count, Text: strings.TrimSpace(text)})
+}
+
+// addLasting is addRun of what the log does not allow to put right.
+func (v *verifier) addLasting(kind Kind, id consumequeue.ID, found *run, text string) {
+	v.report.add(Finding{Kind: kind, Severity: Damage, Path: v.s.queuePath(id), Topic: id.Topic, QueueID: &id.QueueID, Lasting: true,
 		Offset: found.firstOffset, Number: found.firstNumber, Count: found.count, Text: strings.TrimSpace(text)})
 }
 

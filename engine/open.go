@@ -49,6 +49,7 @@ type Store struct {
 	life   sync.RWMutex
 	closed bool // guarded by life
 
+	everything bool            // Repair: all of the log is walked over, and no queue is taken for complete
 	mark       checkpoint.Mark // of Open: Last is -1 when there is none that can be believed
 	recovery   Recovery
 	metrics    Metrics
@@ -126,6 +127,18 @@ func (s *Store) open() error {
 
 // abandon gives back what open had taken before it failed.
 func (s *Store) abandon(clearAbort bool) error {
+	err := s.letGo()
+	if clearAbort {
+		err = errors.Join(err, checkpoint.ClearAbort(s.paths.abort))
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Release())
+	}
+	return err
+}
+
+// letGo gives back the files of a store that was not started.
+func (s *Store) letGo() error {
 	var errs []error
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
@@ -141,21 +154,20 @@ func (s *Store) abandon(clearAbort bool) error {
 			errs = append(errs, ring.Close())
 		}
 	}
-	if clearAbort {
-		errs = append(errs, checkpoint.ClearAbort(s.paths.abort))
-	}
-	if s.lock != nil {
-		errs = append(errs, s.lock.Release())
-	}
 	return errors.Join(errs...)
 }
 
-// acquire makes the folders, takes the lock and sets the abort file, before anything of the store is touched.
+// acquire takes the lock and sets the abort file, before anything of the store is touched.
 func (s *Store) acquire() error {
-	for _, dir := range []string{s.options.Dir, s.options.LogDir, s.paths.queues, s.paths.own} {
-		if err := durable.MkdirAll(dir); err != nil {
-			return err
-		}
+	if err := s.takeLock(); err != nil {
+		return err
+	}
+	return s.prepare()
+}
+
+func (s *Store) takeLock() error {
+	if err := durable.MkdirAll(s.options.Dir); err != nil {
+		return err
 	}
 	if err := refuseForeign(s.options.Dir, s.options.LogDir); err != nil {
 		return err
@@ -164,15 +176,25 @@ func (s *Store) acquire() error {
 	if err != nil {
 		return err
 	}
-	aborted, err := checkpoint.HasAbort(s.paths.abort)
-	if err == nil {
-		s.recovery.Clean = !aborted
-		err = checkpoint.SetAbort(s.paths.abort)
-	}
-	if err != nil {
-		return errors.Join(err, lock.Release())
-	}
 	s.lock = lock
+	return nil
+}
+
+// prepare makes the folders and sets the abort file, before anything of the store is touched. The lock is held.
+func (s *Store) prepare() error {
+	for _, dir := range []string{s.options.LogDir, s.paths.queues, s.paths.own} {
+		if err := durable.MkdirAll(dir); err != nil {
+			return err
+		}
+	}
+	aborted, err := checkpoint.HasAbort(s.paths.abort)
+	if err != nil {
+		return err
+	}
+	s.recovery.Clean = !aborted
+	if err := checkpoint.SetAbort(s.paths.abort); err != nil {
+		return err
+	}
 	s.ring = uring.Open(uring.Options{Off: !s.options.Ring, Log: s.options.Logger})
 	s.queueRing = uring.Open(uring.Options{Off: !s.options.Ring, Log: s.options.Logger})
 	return nil

@@ -78,6 +78,9 @@ func (s *Store) loadQueues() (err error) {
 	s.loadMark()
 	known := make(map[consumequeue.ID]message.QueueOffset, len(s.mark.Queues))
 	for _, q := range s.mark.Queues {
+		if s.everything {
+			break
+		}
 		known[consumequeue.ID{Topic: q.Topic, QueueID: q.QueueID}] = q.Max
 	}
 	s.queues, err = consumequeue.Open(consumequeue.Options{
@@ -88,11 +91,19 @@ func (s *Store) loadQueues() (err error) {
 	return err
 }
 
-// recover is one algorithm for every store: clean or not, ours or a Java broker's. From where the mark says that queues are complete, every
+// recover puts the files right and lets the log grow from there on.
+func (s *Store) recover() error {
+	if err := s.recoverFiles(); err != nil {
+		return err
+	}
+	return s.log.Start(s.recovery.End)
+}
+
+// recoverFiles is one algorithm for every store: clean or not, ours or a Java broker's. From where the mark says that queues are complete, every
 // record is checked and gets its entry; the first one that is not whole, at or above the boundary, is the end. What stands behind the
 // end is kept aside and erased, so that it cannot come back; entries of it are dropped. A lost or wrong mark costs time only, and the
 // checkpoint of a Java broker is not believed at all.
-func (s *Store) recover() error {
+func (s *Store) recoverFiles() error {
 	s.queues.SetLogMin(s.log.Min())
 	// What a process that was killed left in the page cache is made durable before anything is built on it, and after an unclean stop it is
 	// read from the device: after a write-back that failed the cache has records which the device never took.
@@ -102,6 +113,9 @@ func (s *Store) recover() error {
 	s.openIndex()
 	w, last := s.plan()
 	w.from = s.withKeys(w.from)
+	if s.everything {
+		w.from = s.log.Min()
+	}
 	s.recovery.From = w.from
 	if s.recovery.Clean {
 		s.options.Logger.Info("the last stop was clean", "walk from", w.from)
@@ -125,7 +139,7 @@ func (s *Store) recover() error {
 	})
 	s.recovery.End = end
 	s.recovery.position.Dispatched = end
-	return s.log.Start(end)
+	return nil
 }
 
 // plan decides from the mark where to begin. last is the last record that is known to stand before that place.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,11 +9,11 @@ import (
 	"ringmq/engine/inspect"
 )
 
-// storeCommand looks into a store folder. Nothing below it writes a byte into the store.
+// storeCommand looks into a store folder. Nothing below it but `repair --write` writes a byte into the store.
 func storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
-		Short: "Look into a store folder, of ringmq or of a Java broker, without changing it",
+		Short: "Look into a store folder, of ringmq or of a Java broker, without changing it; repair it",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("unknown command %q; see ringmq store --help", args[0])}
@@ -22,30 +21,39 @@ func storeCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(storeStatCommand(), storeVerifyCommand(), storeDumpCommand())
+	cmd.AddCommand(storeStatCommand(), storeVerifyCommand(), storeDumpCommand(), storeRepairCommand())
 	return cmd
 }
 
 // storeFlags are what the commands share.
-type storeFlags struct{ logDir string }
+type storeFlags struct {
+	logDir                   string
+	indexSlots, indexEntries int64
+}
 
 func (f *storeFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.logDir, "commitlog", "", "`folder` of the log, where storePathCommitLog names another than DIR/commitlog")
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usageError{fmt.Errorf("%s takes one folder, that of storePathRootDir, not %d", cmd.CommandPath(), len(args))}
-		}
-		return nil
+	fl := cmd.Flags()
+	fl.StringVar(&f.logDir, "commitlog", "", "`folder` of the log, where storePathCommitLog names another than DIR/commitlog")
+	fl.Int64Var(&f.indexSlots, "indexSlots", 0, "maxHashSlotNum of the broker, where key files have not four entries to a slot")
+	fl.Int64Var(&f.indexEntries, "indexEntries", 0, "maxIndexNum of the broker, likewise")
+	cmd.Args = oneFolder
+}
+
+func oneFolder(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{fmt.Errorf("%s takes one folder, that of storePathRootDir, not %d", cmd.CommandPath(), len(args))}
 	}
+	return nil
 }
 
 // open opens the store; a folder that is none is wrong usage.
 func (f *storeFlags) open(dir string) (*inspect.Store, error) {
-	s, err := inspect.Open(inspect.Options{Dir: dir, LogDir: f.logDir})
-	if errors.Is(err, inspect.ErrNoStore) {
-		return nil, usageError{err}
+	slots, entries, err := f.indexShape()
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	s, err := inspect.Open(inspect.Options{Dir: dir, LogDir: f.logDir, IndexSlots: slots, IndexEntries: entries})
+	return s, noStore(err)
 }
 
 // storeTime is a store time as it is printed: UTC with ms, or the bare number where that is no date.

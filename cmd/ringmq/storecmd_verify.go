@@ -21,11 +21,12 @@ var errNotWhole = errors.New("the store is not whole")
 func storeVerifyCommand() *cobra.Command {
 	var f storeFlags
 	var jsonFile string
+	var noIndex bool
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
-		Short: "Check every record, every queue entry, checkpoint and mark; code 1 if the store is not whole",
-		Long: "Check every record against its checksum and place, every queue entry against its record and every record against its entry,\n" +
-			"checkpoint and mark against both. A store in use is checked up to its last whole record; what moves behind it is not judged.\n\n" +
+		Short: "Check every record, every queue and key entry, checkpoint and mark; code 1 if the store is not whole",
+		Long: "Check every record against its checksum and place, every queue and key entry against its record and every record against its entries,\n" +
+			"the chains of key files, checkpoint and mark against all that. A store in use is checked up to its last whole record; what moves behind it is not judged.\n\n" +
 			"Exit code: 0 whole, 1 not whole or not to be checked, 2 wrong usage.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.open(args[0])
@@ -34,7 +35,7 @@ func storeVerifyCommand() *cobra.Command {
 			}
 			defer s.Close()
 			progress, done := progressOn(cmd.ErrOrStderr())
-			report, err := s.Verify(cmd.Context(), inspect.VerifyOptions{Progress: progress})
+			report, err := s.Verify(cmd.Context(), inspect.VerifyOptions{Progress: progress, NoIndex: noIndex})
 			done()
 			if err != nil {
 				return err
@@ -43,31 +44,41 @@ func storeVerifyCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVar(&noIndex, "noIndex", false, "do not look at key files, nor miss them (messageIndexEnable=false)")
 	cmd.Flags().StringVar(&jsonFile, "json", "", "write the report as JSON to `file`; - is the standard output, in place of the text")
 	return cmd
 }
 
 func tellReport(out io.Writer, jsonFile string, report *inspect.Report) error {
-	if jsonFile != "" {
-		text, err := json.MarshalIndent(report, "", "\t")
-		if err != nil {
-			return err
-		}
-		text = append(text, '\n')
-		if jsonFile == "-" {
-			_, err = out.Write(text)
-		} else {
-			err = os.WriteFile(jsonFile, text, 0o644)
-		}
-		if err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
+	if err := writeJSON(out, jsonFile, report); err != nil {
+		return err
 	}
 	if jsonFile != "-" {
 		printReport(out, report)
 	}
 	if !report.Whole {
 		return errNotWhole
+	}
+	return nil
+}
+
+// writeJSON writes a report to a file, or to out for -; without a name nowhere.
+func writeJSON(out io.Writer, name string, report any) error {
+	if name == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(report, "", "\t")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if name == "-" {
+		_, err = out.Write(text)
+	} else {
+		err = os.WriteFile(name, text, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
@@ -94,6 +105,10 @@ func printReport(w io.Writer, r *inspect.Report) {
 	}
 	if r.Fillers > 0 {
 		fmt.Fprintf(w, ", %d of them fillers", r.Fillers)
+	}
+	fmt.Fprintf(w, "\nkey files: %d with %d entries", r.IndexFiles, r.IndexEntries)
+	if r.IndexExpired > 0 {
+		fmt.Fprintf(w, ", %d of them of records that retention has removed", r.IndexExpired)
 	}
 	fmt.Fprintf(w, "\nread: %.1f MiB of log in %v, %.0f MB/s\n", float64(r.Bytes)/(1<<20), time.Duration(r.TookMS)*time.Millisecond, float64(r.BytesPerSecond)/1e6)
 	if r.InUse {

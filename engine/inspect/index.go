@@ -111,5 +111,5 @@ func (f *keyFile) reader(slots, entries int32) (*index.Reader, *os.File, error) 
 	return r, file, nil
 }
 
-// ownIndex tells whether ringmq's own file says which part of the index is to be judged: a Java broker knows nothing of it.
-func (s *Store) ownIndex() bool { return s.State.HasIndexed && s.State.Lock.Last != "java" }
+// OwnIndex tells whether ringmq's own file says which part of the index is to be judged: a Java broker knows nothing of it.
+func (s *Store) OwnIndex() bool { return s.State.HasIndexed && s.State.Lock.Last != "java" }

@@ -81,6 +81,12 @@ func Open(o Options) (*Store, error) {
 // Close gives up what the store has mapped.
 func (s *Store) Close() { s.kept.close() }
 
+// Sizes are those that most files of a kind have, 0 where there is no file.
+type Sizes struct{ Segment, QueueFile int64 }
+
+// Sizes tells the sizes of the store's files.
+func (s *Store) Sizes() Sizes { return Sizes{s.segmentSize, s.queueFileSize} }
+
 // logMin is the first byte of the log.
 func (s *Store) logMin() int64 {
 	if len(s.segments) == 0 {

@@ -17,6 +17,8 @@ import (
 type VerifyOptions struct {
 	// Progress, which may be nil, is told how many of total bytes of the log have been walked. The queues are read before that.
 	Progress func(done, total int64)
+
+	NoIndex bool // key files are not looked at, nor missed
 }
 
 // progressStep is how many bytes are walked between two calls of Progress, and two looks whether the caller has had enough.
@@ -43,7 +45,9 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (*Report, error) {
 	r.Needs.Abort = s.State.Abort
 	r.Needs.planSegments(s)
 	v.plan()
-	v.planIndex()
+	if !o.NoIndex {
+		v.planIndex()
+	}
 	defer v.closeIndex()
 	if err := v.readQueues(); err != nil {
 		return nil, err
@@ -54,7 +58,9 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (*Report, error) {
 	if err := v.finishQueues(); err != nil {
 		return nil, err
 	}
-	v.finishIndex()
+	if !o.NoIndex {
+		v.finishIndex()
+	}
 	v.checkCheckpoint()
 	v.checkMark()
 	r.finish(began)
@@ -219,9 +225,11 @@ func (v *verifier) whole(w *walk, r *message.Record) error {
 		report.add(Finding{Kind: KindRecord, Severity: Unfinished, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size), Lasting: true,
 			Text: fmt.Sprintf("the record at %d has zeros in its properties; a Java broker went on behind it, so it counts as whole", r.Offset)})
 	}
-	if sound {
+	switch {
+	case v.o.NoIndex:
+	case sound:
 		v.matchKeys(r)
-	} else {
+	default:
 		v.index.holes = append(v.index.holes, Hole{From: int64(r.Offset), To: int64(r.Offset) + int64(r.Size)})
 	}
 	return v.match(r)

@@ -48,7 +48,7 @@ const (
 func (v *verifier) planIndex() {
 	s, x, st := v.s, &v.index, &v.s.State
 	v.report.IndexFiles = len(s.keyFiles)
-	x.own = s.ownIndex()
+	x.own = s.OwnIndex()
 	if st.IndexedError != nil {
 		v.addIndex(Damage, filepath.Join(s.dir, "ringmq", "indexed"), -1, 0, st.IndexedError.Error())
 	}

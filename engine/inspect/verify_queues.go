@@ -43,12 +43,12 @@ type queueState struct {
 // cursor is how far a queue has been compared with the log. Records come in the order of the log, and so, in a queue that is right, in
 // the order of its entries.
 type cursor struct {
-	q    *queue
-	end  int64 // number of the first unit that is no entry
+	q   *queue
+	end int64 // number of the first unit that is no entry
 
 	records int64  // that belong to it
 	anew    string // why its files are to be made anew, "": they are not
-	next int64 // entries below are settled: compared with their record, or found to have none
+	next    int64  // entries below are settled: compared with their record, or found to have none
 
 	heldFrom int64
 	held     []consumequeue.Entry

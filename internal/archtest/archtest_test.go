@@ -41,6 +41,7 @@ var heights = map[string]int{
 	"engine/index":            3,
 	"engine/dispatch":         5,
 	"engine":                  6,
+	"engine/repair":           7,
 
 	"net/remoting": 2,
 	"net/server":   3,

@@ -40,24 +40,15 @@ type Options struct {
 	SaveOffsetsEvery time.Duration // flushConsumerOffsetInterval 5 s
 	ClientExpiry     time.Duration // channelExpiredTimeout 120 s
 
-	Permission             int32  // brokerPermission 6
-	NoAutoCreateTopic      bool   // autoCreateTopicEnable=false
-	NoAutoCreateGroup      bool   // autoCreateSubscriptionGroup=false
-	DefaultTopicQueues     int32  // defaultTopicQueueNums 8
-	NoClusterTopic         bool   // clusterTopicEnable=false
-	NoBrokerTopic          bool   // brokerTopicEnable=false
-	TraceTopic             string // traceTopicEnable, msgTraceTopicName
-	NoNotify               bool   // notifyConsumerIdsChangedEnable=false
-	Region                 string // regionId
-	NoTrace                bool   // traceOn=false
-	NoLongPolling          bool   // longPollingEnable=false
-	ShortPolling           time.Duration
-	NoLitePull             bool
-	MaxTransferCount       int           // maxTransferCountOnMessageInMemory 32
-	MaxTransferBytes       int           // maxTransferBytesOnMessageInMemory 256 KiB
-	FastPort               uint16        // listenPort-2: takes no pulls; 0: there is none
-	Version                string        // for people
-	Properties             func() string // effective configuration
+	DefaultTopicQueues     int32        // defaultTopicQueueNums 8
+	NoClusterTopic         bool         // clusterTopicEnable=false
+	NoBrokerTopic          bool         // brokerTopicEnable=false
+	TraceTopic             string       // traceTopicEnable, msgTraceTopicName
+	Region                 string       // regionId
+	FastPort               uint16       // listenPort-2: takes no pulls; 0: there is none
+	Version                string       // for people
+	Settings               api.Settings // to be shown and changed by requests; may be nil
+	Policy                              // to begin with; Engine.MaxMessageSize counts, not that of the policy
 	Logger                 *slog.Logger
 	Now                    func() int64 // time of day in ms; nil: that of the machine
 	Engine                 engine.Options
@@ -70,7 +61,6 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.RegisterPeriod, 30*time.Second)
 	setDefault(&o.RegisterTimeout, 24*time.Second)
 	setDefault(&o.SaveOffsetsEvery, 5*time.Second)
-	setDefault(&o.Permission, topic.PermRead|topic.PermWrite)
 	setDefault(&o.DefaultTopicQueues, 8)
 	setDefault(&o.FirstRegistrationLimit, 3*time.Second)
 	if o.Logger == nil {
@@ -104,6 +94,7 @@ type Broker struct {
 	store   *engine.Store
 	sampler *stats.Sampler
 	api     *api.API
+	policy  atomic.Pointer[Policy]
 
 	server    atomic.Pointer[server.Server] // nil before Start
 	chores    *chores
@@ -121,6 +112,7 @@ func Open(o Options) (*Broker, error) {
 		return nil, fmt.Errorf("broker: brokerIP1 and listenPort: %q is not address:port: %w", o.Address, err)
 	}
 	b := &Broker{opts: o, log: o.Logger}
+	b.policy.Store(&o.Policy)
 	b.chores = newChores(b)
 	b.parked = longpoll.New(longpoll.Options{})
 	// The store first: it holds the lock, without which nobody may touch the settings beside it, and loading moves damaged ones aside.
@@ -208,12 +200,11 @@ func (b *Broker) apiOptions(host netip.AddrPort) api.Options {
 	return api.Options{
 		Store: b.store, Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Clients: b.clients, Parked: b.parked,
 		Runtime: &api.Runtime{Sampler: b.sampler, Started: time.Now(), LogDir: e.LogDir, Version: o.Version, Number: remoting.Version},
-		Cluster: o.Cluster, Broker: o.Name, Address: o.Address, StoreHost: host, Region: o.Region, NoTrace: o.NoTrace,
-		Permission: o.Permission, MaxMessageSize: e.MaxMessageSize, MaxTransferCount: o.MaxTransferCount, MaxTransferBytes: o.MaxTransferBytes,
-		NoLongPolling: o.NoLongPolling, ShortPollingMS: o.ShortPolling.Milliseconds(), NoLitePull: o.NoLitePull, FastPort: o.FastPort,
+		Cluster: o.Cluster, Broker: o.Name, Address: o.Address, StoreHost: host, Region: o.Region, FastPort: o.FastPort,
+		Policy: o.Policy.of(e.MaxMessageSize),
 		// Appends to a mapping are answered by the caller, one by one; all others by the store's services, in batches.
-		Batched:    e.SyncFlush || !e.MappedAppend,
-		Properties: o.Properties, Logger: o.Logger,
+		Batched:  e.SyncFlush || !e.MappedAppend,
+		Settings: o.Settings, Logger: o.Logger,
 	}
 }
 
@@ -225,7 +216,7 @@ func (b *Broker) kick() {
 }
 
 func (b *Broker) wantsNotices(name string) bool {
-	if b.opts.NoNotify {
+	if b.policy.Load().NoNotify {
 		return false
 	}
 	config := b.groups.Get(name)

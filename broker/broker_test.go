@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ringmq/broker/topic"
 	"ringmq/engine"
 	"ringmq/engine/checkpoint"
 	"ringmq/engine/message"
@@ -293,7 +294,7 @@ func TestNameServersDoNotWaitForEachOther(t *testing.T) {
 func TestRegistrationBody(t *testing.T) {
 	t.Parallel()
 	o := options(t.TempDir())
-	o.Permission = 4
+	o.Withheld = topic.PermWrite
 	b, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

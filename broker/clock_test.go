@@ -16,7 +16,7 @@ func TestClockThatJumps(t *testing.T) {
 	var looks atomic.Int64
 	o := options(t.TempDir())
 	o.Now = func() int64 { return time.Now().UnixMilli() + 3_600_000*(looks.Add(1)%2) }
-	o.NoLongPolling, o.ShortPolling = true, patience
+	o.NoLongPolling, o.ShortPollingMS = true, patience.Milliseconds()
 	b := start(t, o)
 	defer stop(t, b)
 	p := dial(t, b.Addrs()[0])

@@ -35,9 +35,10 @@ type registrar struct {
 	running context.Context // ends with stop, and with it what is under way
 	quit    context.CancelFunc
 
-	mu      sync.Mutex // the encoded table, shared by all servers
-	version configfile.DataVersion
-	body    []byte
+	mu       sync.Mutex // the encoded table, shared by all servers
+	version  configfile.DataVersion
+	body     []byte
+	withheld int32 // of reading and writing, for all topics
 }
 
 // nameServer is one of them. All but wake belongs to its goroutine.
@@ -66,7 +67,7 @@ func (s *nameServer) forget() {
 }
 
 func newRegistrar(o *Options, topics *topic.Table) *registrar {
-	r := &registrar{opts: o, topics: topics, log: o.Logger}
+	r := &registrar{opts: o, topics: topics, log: o.Logger, withheld: o.Withheld}
 	r.running, r.quit = context.WithCancel(context.Background())
 	for _, address := range o.NameServers {
 		r.servers = append(r.servers, &nameServer{address: address, changed: make(chan struct{}, 1), tried: make(chan struct{})})
@@ -206,11 +207,10 @@ func (r *registrar) table() []byte {
 	if r.body != nil && version == r.version {
 		return r.body
 	}
-	const readWrite = topic.PermRead | topic.PermWrite
-	if withheld := readWrite &^ r.opts.Permission; withheld != 0 {
+	if r.withheld != 0 {
 		for name, c := range topics {
 			limited := *c
-			limited.Perm &^= withheld
+			limited.Perm &^= r.withheld
 			topics[name] = &limited
 		}
 	}
@@ -222,6 +222,13 @@ func (r *registrar) table() []byte {
 	}
 	r.version, r.body = version, text
 	return text
+}
+
+// withhold says what no topic is registered with from the next version of the table on.
+func (r *registrar) withhold(permission int32) {
+	r.mu.Lock()
+	r.withheld, r.body = permission, nil
+	r.mu.Unlock()
 }
 
 // stop ends the registrations and takes the broker off all name servers, side by side.

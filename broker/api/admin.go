@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -16,23 +15,10 @@ import (
 
 func adminRoutes() map[int32]route {
 	return map[int32]route{
-		remoting.GetBrokerConfig:        {handle: (*API).brokerConfig, slow: true},
 		remoting.GetBrokerRuntimeInfo:   {handle: (*API).runtimeInfo, slow: true},
 		remoting.DeleteExpiredCommitLog: {handle: (*API).deleteExpired},
 		remoting.ViewMessageByID:        {handle: (*API).viewMessage, slow: true},
 	}
-}
-
-// brokerConfig handles 26: the effective configuration, as a properties file.
-func (a *API) brokerConfig(_ *remoting.Command, r server.Reply) {
-	var answer remoting.Command
-	answer.Reset()
-	version, err := json.Marshal(a.opts.Topics.Version())
-	if err != nil {
-		panic("BUG: api: " + err.Error())
-	}
-	answer.SetBytes("version", version)
-	answerBody(r, &answer, []byte(a.opts.Properties()))
 }
 
 // deleteExpired handles 329: expired segments of the log are removed now, whatever the hour. As in the original the answer does not wait for it.

@@ -9,7 +9,7 @@ import (
 	"ringmq/net/server"
 )
 
-// refuse answers with a code and a remark that says which field or setting is the reason.
+// refuse answers with a code and a remark, which says for what field or setting a request is refused.
 func refuse(r server.Reply, code int32, format string, args ...any) {
 	var c remoting.Command
 	c.Reset()

@@ -70,26 +70,18 @@ type Options struct {
 	Parked  *longpoll.Holder
 	Runtime *Runtime
 
-	Cluster    string
-	Broker     string
-	Address    string         // registered for clients
-	StoreHost  netip.AddrPort // the same, as records and message ids have it
-	Region     string         // regionId
-	NoTrace    bool           // traceOn=false
-	Permission int32          // brokerPermission 6
-
-	MaxMessageSize   int   // 4 MiB
-	MaxTransferCount int   // maxTransferCountOnMessageInMemory 32
-	MaxTransferBytes int   // maxTransferBytesOnMessageInMemory 262144
-	NoLongPolling    bool  // longPollingEnable=false
-	ShortPollingMS   int64 // shortPollingTimeMills 1000
-	NoLitePull       bool  // litePullMessageEnable=false
-	FastPort         uint16
+	Cluster   string
+	Broker    string
+	Address   string         // registered for clients
+	StoreHost netip.AddrPort // the same, as records and message ids have it
+	Region    string         // regionId
+	FastPort  uint16
+	Policy    // to begin with
 
 	// Batched tells that good answers to sends come in batches, each followed by server.Kick: they are deferred until then.
 	Batched bool
-	// Properties is the effective configuration as text, for GET_BROKER_CONFIG.
-	Properties func() string
+	// Settings is the broker's configuration; nil: there is none to be shown or changed.
+	Settings Settings
 
 	Workers int // for what may block: 4
 	Logger  *slog.Logger
@@ -101,25 +93,6 @@ const maxPieces = 1000
 func (o Options) withDefaults() Options {
 	if o.Region == "" {
 		o.Region = "DefaultRegion"
-	}
-	if o.Permission == 0 {
-		o.Permission = topic.PermRead | topic.PermWrite
-	}
-	if o.MaxMessageSize == 0 {
-		o.MaxMessageSize = 4 << 20
-	}
-	if o.MaxTransferCount == 0 {
-		o.MaxTransferCount = 32
-	}
-	o.MaxTransferCount = min(o.MaxTransferCount, maxPieces)
-	if o.MaxTransferBytes == 0 {
-		o.MaxTransferBytes = 256 << 10
-	}
-	if o.ShortPollingMS == 0 {
-		o.ShortPollingMS = 1000
-	}
-	if o.Properties == nil {
-		o.Properties = func() string { return "" }
 	}
 	if o.Workers == 0 {
 		o.Workers = 4
@@ -141,8 +114,8 @@ type API struct {
 	locks   *lock.Table
 
 	uniqueIDs *message.UniqueIDs
-	added     []byte // properties that every single send gets, but its unique key
-	memory    int64  // bytes of memory that count as page cache for "still in memory"
+	policy    atomic.Pointer[policy]
+	memory    int64 // bytes of memory that count as page cache for "still in memory"
 
 	expressions filter.Cache
 	sends       sync.Pool // *send
@@ -162,18 +135,12 @@ func New(o Options) *API {
 	o = o.withDefaults()
 	a := &API{opts: o, log: o.Logger, routes: make(map[int32]route), workers: newWorkers(o.Workers), locks: lock.New(nil)}
 	a.uniqueIDs = message.NewUniqueIDs(o.StoreHost.Addr(), os.Getpid(), uint32(time.Now().UnixMilli()), nil)
-	a.added = message.AppendProperty(a.added, message.PropertyRegion, o.Region)
-	if !o.NoTrace {
-		a.added = message.AppendProperty(a.added, message.PropertyTraceOn, "true")
-	} else {
-		a.added = message.AppendProperty(a.added, message.PropertyTraceOn, "false")
-	}
-	a.added = message.AppendProperty(a.added, message.PropertyCluster, o.Cluster)
+	a.Change(o.Policy)
 	a.memory = physicalMemory() / 100 * 40 // accessMessageInMemoryMaxRatio
 	a.sends.New = func() any { return newSend(a) }
 	a.pulls.New = func() any { return newPull(a) }
 	for _, table := range []map[int32]route{
-		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), lockRoutes(), adminRoutes(),
+		sendRoutes(), pullRoutes(), offsetRoutes(), clientRoutes(), topicRoutes(), groupRoutes(), consumerRoutes(), lockRoutes(), adminRoutes(), configRoutes(),
 		queryRoutes(), unbuiltRoutes(),
 	} {
 		for code, r := range table {

@@ -116,7 +116,7 @@ func newBroker(t testing.TB, change ...func(*Options, *engine.Options)) *broker 
 		IndexSlots: 1000, IndexEntries: 10_000}
 	o := Options{
 		Cluster: "C1", Broker: "broker-a", Address: "127.0.0.1:10911", StoreHost: netip.MustParseAddrPort("127.0.0.1:10911"), Parked: parked,
-		Clients: client.New(client.Options{}), Properties: func() string { return "brokerName=broker-a\n" },
+		Clients: client.New(client.Options{}), Settings: &fakeSettings{},
 	}
 	var err error
 	file := func(name string) string { return filepath.Join(dir, "config", name) }

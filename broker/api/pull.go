@@ -56,7 +56,7 @@ func newPull(a *API) *pull {
 }
 
 func (a *API) litePull(c *remoting.Command, r server.Reply) {
-	if a.opts.NoLitePull {
+	if a.policy.Load().NoLitePull {
 		refuse(r, remoting.NoPermission, "lite pulls are switched off: litePullMessageEnable is false")
 		return
 	}
@@ -85,7 +85,7 @@ func (a *API) pull(c *remoting.Command, r server.Reply) {
 
 // prepare checks the request and keeps what outlives it.
 func (p *pull) prepare(c *remoting.Command) *refusal {
-	h, o := &p.header, &p.api.opts
+	h, o, policy := &p.header, &p.api.opts, p.api.policy.Load()
 	if err := h.From(c); err != nil {
 		return refused(remoting.InvalidParameter, "%v", err)
 	}
@@ -100,15 +100,15 @@ func (p *pull) prepare(c *remoting.Command) *refusal {
 	}
 	p.name = append(p.name[:0], h.Topic...)
 	p.queueID, p.from = h.QueueID, message.QueueOffset(h.QueueOffset)
-	p.max, p.maxBytes = min(int(h.MaxMsgNums), o.MaxTransferCount), o.MaxTransferBytes
+	p.max, p.maxBytes = min(int(h.MaxMsgNums), policy.MaxTransferCount), policy.MaxTransferBytes
 	if h.MaxMsgBytes > 0 {
 		p.maxBytes = min(p.maxBytes, int(h.MaxMsgBytes))
 	}
 	p.suspend = h.SysFlag&pullSuspends != 0 && h.SuspendTimeoutMS > 0
 	if p.suspend {
 		patience := h.SuspendTimeoutMS
-		if o.NoLongPolling {
-			patience = o.ShortPollingMS
+		if policy.NoLongPolling {
+			patience = policy.ShortPollingMS
 		}
 		p.wait.DeadlineMS = o.Parked.Deadline(min(patience, maxPatienceMS))
 	}
@@ -121,8 +121,8 @@ const maxPatienceMS = 10 * 60 * 1000
 // permit looks up topic and group and whether one may be consumed by the other.
 func (p *pull) permit() *refusal {
 	h, o := &p.header, &p.api.opts
-	if o.Permission&topic.PermRead == 0 {
-		return refused(remoting.NoPermission, "pulling from broker %s is forbidden: brokerPermission is %d", o.Broker, o.Permission)
+	if policy := p.api.policy.Load(); policy.Withheld&topic.PermRead != 0 {
+		return refused(remoting.NoPermission, "pulling from broker %s is forbidden: brokerPermission is %d", o.Broker, policy.permission())
 	}
 	p.group = o.Groups.FindOrCreate(h.Group)
 	if p.group == nil {

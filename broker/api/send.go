@@ -93,8 +93,8 @@ func (s *send) prepare(c *remoting.Command) *refusal {
 	if why := checkSysFlag(h.SysFlag); why != nil {
 		return why
 	}
-	if len(c.Body) > s.api.opts.MaxMessageSize {
-		return refused(remoting.MessageIllegal, "the body has %d bytes, maxMessageSize allows %d", len(c.Body), s.api.opts.MaxMessageSize)
+	if limit := s.api.policy.Load().MaxMessageSize; len(c.Body) > limit {
+		return refused(remoting.MessageIllegal, "the body has %d bytes, maxMessageSize allows %d", len(c.Body), limit)
 	}
 	if h.Batch {
 		return s.prepareBatch(c.Body)
@@ -134,7 +134,7 @@ func (a *API) appendOwn(dst, properties []byte, found scanned) []byte {
 		dst = append(dst, a.uniqueIDs.AppendTo(room[:0])...)
 		dst = append(dst, propertyValueEnd)
 	}
-	return append(endItem(dst), a.added...)
+	return append(endItem(dst), a.policy.Load().added...)
 }
 
 // Separators of the properties text.
@@ -153,8 +153,8 @@ func endItem(dst []byte) []byte {
 
 // target is the topic that a send goes to, made if it may come into being by itself.
 func (a *API) target(h *remoting.SendHeader) (*topic.Config, *refusal) {
-	if a.opts.Permission&topic.PermWrite == 0 {
-		return nil, refused(remoting.NoPermission, "sending to broker %s is forbidden: brokerPermission is %d", a.opts.Broker, a.opts.Permission)
+	if p := a.policy.Load(); p.Withheld&topic.PermWrite != 0 {
+		return nil, refused(remoting.NoPermission, "sending to broker %s is forbidden: brokerPermission is %d", a.opts.Broker, p.permission())
 	}
 	if topic.SendForbidden(h.Topic) {
 		return nil, refused(remoting.NoPermission, "sending to topic %s is forbidden: it is the broker's own", h.Topic)
@@ -257,7 +257,7 @@ func (s *send) describe(c *remoting.Command, r *engine.PutResult) {
 		c.SetBytes("transactionId", s.unique)
 	}
 	c.SetStr("MSG_REGION", s.api.opts.Region)
-	c.SetBool("TRACE_ON", !s.api.opts.NoTrace)
+	c.SetBool("TRACE_ON", !s.api.policy.Load().NoTrace)
 }
 
 func codeOf(status engine.PutStatus) int32 {

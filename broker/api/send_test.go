@@ -142,9 +142,9 @@ func TestSendRefused(t *testing.T) {
 
 func TestBrokerPermission(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(o *Options, _ *engine.Options) { o.Permission = topic.PermRead })
+	b := newBroker(t, func(o *Options, _ *engine.Options) { o.Withheld = topic.PermWrite })
 	expect(t, "send", b.ask(t, 310, []byte("x"), sendFields()...), 16, "brokerPermission is 4")
-	b = newBroker(t, func(o *Options, _ *engine.Options) { o.Permission = topic.PermWrite })
+	b = newBroker(t, func(o *Options, _ *engine.Options) { o.Withheld = topic.PermRead })
 	expect(t, "pull", b.ask(t, 11, nil, pullFields()...), 16, "brokerPermission is 2")
 }
 

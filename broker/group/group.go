@@ -126,7 +126,7 @@ func predefined() []string {
 // Options of a Table.
 type Options struct {
 	Path       string // config/subscriptionGroup.json
-	AutoCreate bool   // autoCreateSubscriptionGroup
+	AutoCreate bool   // autoCreateSubscriptionGroup, to begin with
 	Logger     *slog.Logger
 	Now        func() int64 // ms; nil: the clock
 	Changed    func()       // a group was made or changed: save; called under no lock, must not block
@@ -137,7 +137,8 @@ type Table struct {
 	opts Options
 	file *configfile.File
 
-	changes atomic.Uint64 // raised with every change, under mu
+	autoCreate atomic.Bool
+	changes    atomic.Uint64 // raised with every change, under mu
 
 	mu        sync.RWMutex
 	groups    map[string]*Config
@@ -164,6 +165,7 @@ func Open(o Options) (*Table, error) {
 		o.Changed = func() {}
 	}
 	t := &Table{opts: o, file: configfile.New(o.Path, o.Logger), groups: make(map[string]*Config)}
+	t.autoCreate.Store(o.AutoCreate)
 	content, err := configfile.Load[fileContent](t.file)
 	if err != nil {
 		return nil, err
@@ -213,7 +215,7 @@ func (t *Table) FindOrCreate(name []byte) *Config {
 	if c := t.Find(name); c != nil {
 		return c
 	}
-	if CheckName(name) != nil || !t.opts.AutoCreate && !IsSystem(string(name)) {
+	if CheckName(name) != nil || !t.autoCreate.Load() && !IsSystem(string(name)) {
 		return nil
 	}
 	next := Default(string(name))
@@ -228,6 +230,9 @@ func (t *Table) FindOrCreate(name []byte) *Config {
 	t.opts.Changed()
 	return &next
 }
+
+// SetAutoCreate says whether a group that is asked for comes into being by itself.
+func (t *Table) SetAutoCreate(on bool) { t.autoCreate.Store(on) }
 
 // Put makes or replaces a group, and tells whether it was another one than before.
 func (t *Table) Put(c Config) (changed bool, err error) {

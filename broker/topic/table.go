@@ -17,7 +17,7 @@ type Options struct {
 	Path          string // config/topics.json
 	ClusterName   string
 	BrokerName    string
-	AutoCreate    bool   // autoCreateTopicEnable
+	AutoCreate    bool   // autoCreateTopicEnable, to begin with
 	DefaultQueues int32  // defaultTopicQueueNums: queues of the template
 	ClusterTopic  bool   // clusterTopicEnable: the topic of the cluster's name is a template
 	BrokerTopic   bool   // brokerTopicEnable: so is the broker's
@@ -33,6 +33,8 @@ type Table struct {
 	opts Options
 	log  *slog.Logger
 	file *configfile.File
+
+	autoCreate atomic.Bool
 
 	changes atomic.Uint64 // raised with every change, under mu
 	saved   atomic.Uint64 // changes up to this one are on the disk
@@ -75,6 +77,7 @@ func Open(o Options) (*Table, error) {
 		}
 		t.topics[name] = c.withDefaults()
 	}
+	t.autoCreate.Store(o.AutoCreate)
 	t.addSystemTopics()
 	// Another version than any that was ever shown, for the last ones may not have been saved.
 	t.version = content.DataVersion.Next(o.Now())
@@ -99,7 +102,7 @@ func (t *Table) addSystemTopics() {
 		return readWrite
 	}
 	if o.AutoCreate {
-		add(Template, max(o.DefaultQueues, 1), readWrite|PermInherit)
+		add(Template, max(o.DefaultQueues, 1), templatePerm(true))
 	}
 	add(SelfTest, 1, readWrite)
 	add(Benchmark, 1024, readWrite)
@@ -179,15 +182,33 @@ func (t *Table) Create(name, template []byte, clientQueues, sysFlag int32) (*Con
 	switch {
 	case from == nil:
 		return nil, fmt.Errorf("topic: %s does not exist, and neither does the template %.128q to make it from", name, template)
-	case from.Perm&PermInherit == 0 || string(template) == Template && !t.opts.AutoCreate:
+	case from.Perm&PermInherit == 0 || string(template) == Template && !t.autoCreate.Load():
 		return nil, fmt.Errorf("topic: %s does not exist, and topics are not made from %s (autoCreateTopicEnable=%v, perm %d)",
-			name, template, t.opts.AutoCreate, from.Perm)
+			name, template, t.autoCreate.Load(), from.Perm)
 	}
 	queues := max(1, min(clientQueues, from.WriteQueues))
 	return t.add(Config{
 		Name: string(name), ReadQueues: queues, WriteQueues: queues,
 		Perm: from.Perm &^ PermInherit, SysFlag: sysFlag, FilterType: from.FilterType,
 	}), nil
+}
+
+// SetAutoCreate says whether sends may make topics from the broker's template, which is made if it is not there.
+func (t *Table) SetAutoCreate(on bool) {
+	t.autoCreate.Store(on)
+	if on && t.Get(Template) == nil {
+		queues := max(t.opts.DefaultQueues, 1)
+		t.add(Config{Name: Template, ReadQueues: queues, WriteQueues: queues, Perm: PermRead | PermWrite | PermInherit})
+	}
+}
+
+// NextVersion gives the table another version, so that name servers take it anew: what the broker registers of it has changed.
+func (t *Table) NextVersion() {
+	t.mu.Lock()
+	t.version = t.version.Next(t.opts.Now())
+	t.changes.Add(1)
+	t.mu.Unlock()
+	t.opts.Changed()
 }
 
 // CreateRetry makes the retry topic of group if there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,9 +23,16 @@ func namesrvCommand() *cobra.Command {
 		Short: "Run a name server alone",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			values, printed, err := f.resolve(config.Namesrv)
-			if err != nil || printed {
-				return err
+			sources, err := f.sources()
+			if err != nil {
+				return usageError{err}
+			}
+			values, err := config.Namesrv(slices.Concat(sources.Below, sources.Above))
+			if err != nil {
+				return usageError{err}
+			}
+			if f.show(values) {
+				return nil
 			}
 			return runNamesrv(cmd.Context(), values)
 		},

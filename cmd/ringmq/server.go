@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,11 +26,19 @@ func serverCommand() *cobra.Command {
 		Short: "Run a broker; without a name server named, also an embedded one",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			values, printed, err := f.resolve(config.Server)
-			if err != nil || printed {
-				return err
+			sources, err := f.sources()
+			if err != nil {
+				return usageError{err}
 			}
-			return runServer(cmd.Context(), values, newLogger(), os.Stdout)
+			sources.Check = check
+			settings, err := config.Open(sources)
+			if err != nil {
+				return usageError{err}
+			}
+			if f.show(settings.Values(), settings.Damage()) {
+				return nil
+			}
+			return runServer(cmd.Context(), settings, newLogger(), os.Stdout)
 		},
 	}
 	f.register(cmd)
@@ -40,17 +47,12 @@ func serverCommand() *cobra.Command {
 }
 
 // runServer starts every part, waits for the end of ctx and stops them in the opposite order.
-func runServer(ctx context.Context, v *config.Values, logger *slog.Logger, out io.Writer) (err error) {
-	begun := time.Now()
+func runServer(ctx context.Context, settings *config.Live, logger *slog.Logger, out io.Writer) (err error) {
+	begun, v := time.Now(), settings.Values()
 	for _, line := range v.Warnings {
 		logger.Warn(line)
 	}
-	for _, check := range []func(*config.Values) error{checkPorts, checkTraceTopic} {
-		if err := check(v); err != nil {
-			return usageError{err}
-		}
-	}
-	if err := storeOptions(v, logger).Validate(); err != nil {
+	if err := check(v); err != nil {
 		return usageError{err}
 	}
 	names, err := nameServers(v, logger)
@@ -59,7 +61,8 @@ func runServer(ctx context.Context, v *config.Values, logger *slog.Logger, out i
 	}
 	defer func() { err = errors.Join(err, names.stop()) }()
 
-	b, err := broker.Open(brokerOptions(v, names.addresses, logger))
+	live := newTuning(v)
+	b, err := broker.Open(brokerOptions(settings, live, names.addresses, logger))
 	if err != nil {
 		return err
 	}
@@ -72,6 +75,13 @@ func runServer(ctx context.Context, v *config.Values, logger *slog.Logger, out i
 	if ctx.Err() != nil {
 		return nil // told to stop while the store was recovering
 	}
+	if err := settings.Own(logger.With("part", "config")); err != nil {
+		return err
+	}
+	settings.Follow(func(v *config.Values) {
+		set := live.use(v)
+		b.Change(set.policy, set.limits)
+	})
 	if err := b.Start(); err != nil {
 		return err
 	}
@@ -107,7 +117,22 @@ func checkPorts(v *config.Values) error {
 	return nil
 }
 
-func brokerOptions(v *config.Values, names []string, logger *slog.Logger) broker.Options {
+// check finds what is wrong with settings that are good one by one.
+func check(v *config.Values) error {
+	for _, check := range []func(*config.Values) error{checkPorts, checkTraceTopic, checkStore} {
+		if err := check(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkStore(v *config.Values) error {
+	return storeOptions(v, newTuning(v), slog.New(slog.DiscardHandler)).Validate()
+}
+
+func brokerOptions(settings *config.Live, t *tuning, names []string, logger *slog.Logger) broker.Options {
+	v := settings.Values()
 	listen := func(port int64) string {
 		return net.JoinHostPort(v.Text("bindAddress"), strconv.FormatInt(port, 10))
 	}
@@ -124,26 +149,17 @@ func brokerOptions(v *config.Values, names []string, logger *slog.Logger) broker
 		RegisterTimeout:    ms("registerBrokerTimeoutMills"),
 		SaveOffsetsEvery:   ms("flushConsumerOffsetInterval"),
 		ClientExpiry:       ms("channelExpiredTimeout"),
-		Permission:         int32(v.Int("brokerPermission")),
-		NoAutoCreateTopic:  !v.Bool("autoCreateTopicEnable"),
-		NoAutoCreateGroup:  !v.Bool("autoCreateSubscriptionGroup"),
 		DefaultTopicQueues: int32(v.Int("defaultTopicQueueNums")),
 		NoClusterTopic:     !v.Bool("clusterTopicEnable"),
 		NoBrokerTopic:      !v.Bool("brokerTopicEnable"),
-		NoNotify:           !v.Bool("notifyConsumerIdsChangedEnable"),
 		Region:             v.Text("regionId"),
-		NoTrace:            !v.Bool("traceOn"),
 		TraceTopic:         traceTopic(v),
-		NoLongPolling:      !v.Bool("longPollingEnable"),
-		ShortPolling:       ms("shortPollingTimeMills"),
-		NoLitePull:         !v.Bool("litePullMessageEnable"),
-		MaxTransferCount:   int(v.Int("maxTransferCountOnMessageInMemory")),
-		MaxTransferBytes:   int(v.Int("maxTransferBytesOnMessageInMemory")),
 		FastPort:           uint16(fastPort(v)),
 		Version:            "ringmq " + version,
-		Properties:         func() string { return properties(v) },
+		Settings:           settings,
+		Policy:             t.set.Load().policy,
 		Logger:             logger.With("part", "broker"),
-		Engine:             storeOptions(v, logger),
+		Engine:             storeOptions(v, t, logger),
 		Server: server.Options{
 			Addresses:      []string{listen(v.Int("listenPort")), listen(fastPort(v))},
 			Loops:          int(v.Int("ringmq.eventLoops")),
@@ -171,13 +187,4 @@ func checkTraceTopic(v *config.Values) error {
 		}
 	}
 	return nil
-}
-
-// properties are the effective settings as GET_BROKER_CONFIG answers them.
-func properties(v *config.Values) string {
-	var b strings.Builder
-	for _, value := range v.All() {
-		fmt.Fprintf(&b, "%s=%s\n", value.Key.Name, value.Text)
-	}
-	return b.String()
 }

@@ -19,19 +19,25 @@ import (
 
 func values(t *testing.T, settings ...string) *config.Values {
 	t.Helper()
-	var list []config.Setting
+	return live(t, settings...).Values()
+}
+
+// live is what a start with these lines in its file has.
+func live(t *testing.T, settings ...string) *config.Live {
+	t.Helper()
+	s := config.Sources{Check: check}
 	for _, text := range settings {
-		s, err := config.Flag(text)
+		set, err := config.Flag(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, s)
+		s.Below = append(s.Below, set)
 	}
-	v, err := config.Server(list)
+	l, err := config.Open(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v
+	return l
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -48,7 +54,7 @@ func TestKeysFitTheStore(t *testing.T) {
 				continue
 			}
 			v := values(t, "storePathRootDir=/store", k.Name+"="+strconv.FormatInt(n, 10))
-			if err := storeOptions(v, quiet()).Validate(); err != nil {
+			if err := storeOptions(v, newTuning(v), quiet()).Validate(); err != nil {
 				t.Errorf("%s=%d: %v", k.Name, n, err)
 			}
 		}
@@ -59,8 +65,7 @@ func TestKeysFitTheStore(t *testing.T) {
 func TestSettingsOfTheStoreAreCheckedFirst(t *testing.T) {
 	for key, value := range map[string]string{"messageDelayLevel": "1s 5x", "deleteWhen": "04;24"} {
 		dir := filepath.Join(t.TempDir(), "store")
-		v := values(t, "storePathRootDir="+dir, key+"="+value)
-		err := runServer(context.Background(), v, quiet(), new(bytes.Buffer))
+		err := runServer(context.Background(), live(t, "storePathRootDir="+dir, key+"="+value), quiet(), new(bytes.Buffer))
 		var usage usageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), value[3:]) {
 			t.Errorf("%s=%s: got %v", key, value, err)
@@ -80,7 +85,7 @@ func TestBannerNamesTheEmbeddedNameServerOnly(t *testing.T) {
 	defer other.Close(context.Background())
 	ports := freePorts(t, 2)
 	run := func(namesrvPort string) string {
-		v := values(t, "storePathRootDir="+t.TempDir(), "mappedFileSizeCommitLog=65536", "ringmq.httpAddress=off",
+		v := live(t, "storePathRootDir="+t.TempDir(), "mappedFileSizeCommitLog=65536", "ringmq.httpAddress=off",
 			"listenPort="+ports[1], "ringmq.namesrvListenPort="+namesrvPort, "diskSpaceWarningLevelRatio=99")
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

@@ -24,49 +24,46 @@ func (f *flags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.print, "printConfig", "p", false, "print the effective settings with their sources and end")
 }
 
-// settings gathers file, environment, -n and --set; later ones win.
-func (f *flags) settings() ([]config.Setting, error) {
-	var list []config.Setting
+// sources gathers environment and file, and above them -n and --set; later ones win.
+func (f *flags) sources() (s config.Sources, err error) {
 	if address := os.Getenv("NAMESRV_ADDR"); address != "" {
-		list = append(list, config.Setting{Name: "namesrvAddr", Text: address, Source: "environment NAMESRV_ADDR"})
+		s.Below = append(s.Below, config.Setting{Name: "namesrvAddr", Text: address, Source: "environment NAMESRV_ADDR"})
 	}
 	if f.file != "" {
 		fromFile, err := config.File(f.file)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		list = append(list, fromFile...)
+		s.Below = append(s.Below, fromFile...)
 	}
 	if f.nameServers != "" {
-		list = append(list, config.Setting{Name: "namesrvAddr", Text: f.nameServers, Source: "-n"})
+		s.Above = append(s.Above, config.Setting{Name: "namesrvAddr", Text: f.nameServers, Source: "-n"})
 	}
 	for _, arg := range f.set {
-		s, err := config.Flag(arg)
+		set, err := config.Flag(arg)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		list = append(list, s)
+		s.Above = append(s.Above, set)
 	}
-	return list, nil
+	return s, nil
 }
 
-// resolve makes the settings of one command; printed tells that --printConfig has been served.
-func (f *flags) resolve(load func([]config.Setting) (*config.Values, error)) (values *config.Values, printed bool, err error) {
-	list, err := f.settings()
-	if err != nil {
-		return nil, false, usageError{err}
+// show serves --printConfig, and tells whether it was asked for.
+func (f *flags) show(v *config.Values, more ...error) bool {
+	if !f.print {
+		return false
 	}
-	if values, err = load(list); err != nil {
-		return nil, false, usageError{err}
+	fmt.Print(v)
+	for _, line := range v.Warnings {
+		fmt.Fprintln(os.Stderr, "warning:", line)
 	}
-	if f.print {
-		fmt.Print(values)
-		for _, line := range values.Warnings {
-			fmt.Fprintln(os.Stderr, "warning:", line)
+	for _, err := range more {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "warning:", err)
 		}
-		return values, true, nil
 	}
-	return values, false, nil
+	return true
 }
 
 // newLogger writes to stderr; stdout is for the banner.

@@ -8,32 +8,9 @@ import (
 	"ringmq/internal/config"
 )
 
-// storeOptions are the settings that the store acts on.
-func storeOptions(v *config.Values, logger *slog.Logger) engine.Options {
-	flushes := flush.Settings{
-		FlushIntervalMS:         v.Int("flushIntervalCommitLog"),
-		FlushLeastPages:         int(v.Int("flushCommitLogLeastPages")),
-		FlushThoroughIntervalMS: v.Int("flushCommitLogThoroughInterval"),
-		FlushTimed:              v.Bool("flushCommitLogTimed"),
-		GroupCommitIntervalMS:   v.Int("ringmq.groupCommitInterval"),
-		SyncFlushTimeoutMS:      v.Int("syncFlushTimeout"),
-	}
-	queueFlushes := engine.QueueFlushSettings{
-		IntervalMS:         v.Int("flushIntervalConsumeQueue"),
-		ThoroughIntervalMS: v.Int("flushConsumeQueueThoroughInterval"),
-		LeastPages:         int(v.Int("flushConsumeQueueLeastPages")),
-	}
-	retention := engine.RetentionSettings{
-		ReservedMS:     v.Int("fileReservedTime") * 3_600_000,
-		DeleteWhen:     v.Text("deleteWhen"),
-		IntervalMS:     v.Int("cleanResourceInterval"),
-		PauseMS:        v.Int("deleteCommitLogFilesInterval"),
-		QueuePauseMS:   v.Int("deleteConsumeQueueFilesInterval"),
-		BatchMax:       int(v.Int("deleteFileBatchMax")),
-		MaxUsed:        float64(v.Int("diskMaxUsedSpaceRatio")) / 100,
-		CleanForcibly:  float64(v.Int("diskSpaceCleanForciblyRatio")) / 100,
-		ForciblyEnable: v.Bool("cleanFileForciblyEnable"),
-	}
+// storeOptions are the settings that the store acts on; t are those that change.
+func storeOptions(v *config.Values, t *tuning, logger *slog.Logger) engine.Options {
+	limits := t.set.Load().limits
 	return engine.Options{
 		Dir:              v.Text("storePathRootDir"),
 		LogDir:           v.Text("storePathCommitLog"),
@@ -42,7 +19,7 @@ func storeOptions(v *config.Values, logger *slog.Logger) engine.Options {
 		NoIndex:          !v.Bool("messageIndexEnable"),
 		IndexSlots:       v.Int("maxHashSlotNum"),
 		IndexEntries:     v.Int("maxIndexNum"),
-		MaxMessageSize:   int(v.Int("maxMessageSize")),
+		MaxMessageSize:   limits.MaxMessageSize,
 		SyncFlush:        v.Text("flushDiskType") == "SYNC_FLUSH",
 		MappedAppend:     v.Text("ringmq.appendPath") == "mmap",
 		PoolSize:         v.Int("ringmq.poolSize"),
@@ -51,10 +28,10 @@ func storeOptions(v *config.Values, logger *slog.Logger) engine.Options {
 		AllowPending:     v.Bool("ringmq.allowPending"),
 		DelayLevels:      v.Text("messageDelayLevel"),
 		MaxOpenQueues:    int(v.Int("ringmq.openQueueFiles")),
-		DiskWarningRatio: float64(v.Int("diskSpaceWarningLevelRatio")) / 100,
-		Flush:            func() flush.Settings { return flushes },
-		QueueFlush:       func() engine.QueueFlushSettings { return queueFlushes },
-		Retention:        func() engine.RetentionSettings { return retention },
+		DiskWarningRatio: limits.DiskWarningRatio,
+		Flush:            func() flush.Settings { return t.set.Load().flush },
+		QueueFlush:       func() engine.QueueFlushSettings { return t.set.Load().queueFlush },
+		Retention:        func() engine.RetentionSettings { return t.set.Load().retention },
 		Logger:           logger.With("part", "store"),
 	}
 }

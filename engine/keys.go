@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"bytes"
-	"encoding/binary"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"ringmq/engine/commitlog"
 	"ringmq/engine/index"
 	"ringmq/engine/message"
 	"ringmq/engine/segment"
@@ -227,7 +226,7 @@ func (s *Store) indexSome(from, to message.Offset, stop <-chan struct{}) bool {
 		case at > from && int64(len(view.Bytes)) < int64(min(to, segmentEnd)-from):
 			return true // the view broke off in a record: the next one begins with it
 		default: // damage, which recovery has told
-			next := at + message.Offset(nextWhole(rest, at))
+			next := at + message.Offset(commitlog.NextWhole(rest, at, 1, len(rest)))
 			s.index.Pass(at, next)
 			at = next
 		}
@@ -243,30 +242,4 @@ func checkFrame(b []byte, at message.Offset, r *message.Record) (kind message.Ki
 		return message.Whole, nil
 	}
 	return message.Check(b, at, r)
-}
-
-// nextWhole is how far from at, where none stands, the next whole record of b is, or its end.
-func nextWhole(b []byte, at message.Offset) int {
-	var magic [4]byte
-	binary.BigEndian.PutUint32(magic[:], message.MagicV1)
-	n, err := len(b), error(nil)
-	func() {
-		defer segment.CatchFault(&err, "engine", debug.SetPanicOnFault(true))
-		var r message.Record
-		for i := 1; i+8 <= len(b); i++ {
-			next := bytes.Index(b[i+4:], magic[:3])
-			if next < 0 {
-				return
-			}
-			i += next
-			if _, ok := message.Peek(b[i:], at+message.Offset(i)); !ok {
-				continue
-			}
-			if kind, err := message.Check(b[i:], at+message.Offset(i), &r); err == nil && kind == message.Whole {
-				n = i
-				return
-			}
-		}
-	}()
-	return n
 }

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -225,10 +226,15 @@ func (l *Log) startPool(current *segment.File, end int64) error {
 		return fmt.Errorf("commitlog: make pool: %w", err)
 	}
 	l.pool = pool
-	from := blockStart(current, end)
+	return fillPool(pool, current, blockStart(current, end), end)
+}
+
+// fillPool begins pool at from, with the bytes of f up to end.
+func fillPool(pool *segment.Pool, f *segment.File, from, end int64) (err error) {
+	defer segment.CatchFault(&err, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
 	pool.Start(from)
 	if from < end {
-		pool.Put(from, current.Bytes()[from-current.Base():end-current.Base()])
+		pool.Put(from, f.Bytes()[from-f.Base():end-f.Base()])
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -23,8 +24,8 @@ import (
 // once the log has grown up to them.
 //
 // The bytes of one segment go into one file of dir, named by the position of the first as 20 digits, with a suffix if that
-// name is taken; zeros at their end are left out. Nothing is erased before its copy is durable, so Cut may be stopped
-// anywhere and done again: at worst a stretch is saved twice. Later segments that are all zero stay, to be used.
+// name is taken; zeros at their end are left out, and what the device cannot read is saved as zeros. Nothing is erased before its copy is
+// durable, so Cut may be stopped anywhere and done again: at worst a stretch is saved twice. Later segments that are all zero stay, to be used.
 //
 // At and behind limit there are only zeros for certain, and nobody looks; 0: that is not known.
 func (l *Log) Cut(end, limit message.Offset, dir string) (saved int64, err error) {
@@ -98,7 +99,7 @@ func (l *Log) saveSegment(f *segment.File, last int64, dir string) (int64, error
 			return 0, fmt.Errorf("commitlog: cut segment %s: %w", f.Name(), err)
 		}
 	}
-	return save(f, f.Base(), last, path)
+	return l.save(f, f.Base(), last, path)
 }
 
 // cutTail saves and erases what f holds at and behind end.
@@ -111,7 +112,7 @@ func (l *Log) cutTail(f *segment.File, end, limit int64, dir string) (saved int6
 	if err != nil {
 		return 0, err
 	}
-	saved, err = save(f, end, last, path)
+	saved, err = l.save(f, end, last, path)
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +123,7 @@ func (l *Log) cutTail(f *segment.File, end, limit int64, dir string) (saved int6
 	return saved, erase(f, end, last)
 }
 
-// usedUpTo returns the position behind the last byte of f that is not zero, at least from. Behind limit it does not look.
+// usedUpTo returns the position behind the last byte of f that is not zero or cannot be read, at least from. Behind limit it does not look.
 func usedUpTo(f *segment.File, from, limit int64) (at int64, err error) {
 	if from >= limit {
 		return from, nil
@@ -137,7 +138,7 @@ func usedUpTo(f *segment.File, from, limit int64) (at int64, err error) {
 		if s.from >= s.to {
 			break
 		}
-		if i := lastNonZero(f.Bytes()[s.from:s.to]); i >= 0 {
+		if i := lastUsed(f.Bytes()[s.from:s.to]); i >= 0 {
 			last = f.Base() + s.from + int64(i) + 1
 		}
 	}
@@ -145,15 +146,38 @@ func usedUpTo(f *segment.File, from, limit int64) (at int64, err error) {
 }
 
 // save makes a durable copy of [from, to) at path.
-func save(f *segment.File, from, to int64, path string) (n int64, err error) {
-	defer segment.CatchFault(&err, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
+func (l *Log) save(f *segment.File, from, to int64, path string) (n int64, err error) {
 	if err := durable.MkdirAll(filepath.Dir(path)); err != nil {
 		return 0, fmt.Errorf("commitlog: cut: %w", err)
 	}
-	if err := durable.WriteFile(path, f.Bytes()[from-f.Base():to-f.Base()]); err != nil {
+	lost := 0
+	err = durable.WriteFileFrom(path, func(w io.Writer) (err error) {
+		lost, err = copyReadable(w, f.Bytes()[from-f.Base():to-f.Base()])
+		return err
+	})
+	if err != nil {
 		return 0, fmt.Errorf("commitlog: cut: %w", err)
 	}
+	if lost > 0 {
+		l.logger.Error("commitlog: the device cannot read some of what is cut, it is kept as zeros", "path", path, "bytes", lost)
+	}
 	return to - from, nil
+}
+
+// copyReadable writes b, with zeros for what the device cannot read, and tells how much that is.
+func copyReadable(w io.Writer, b []byte) (lost int, err error) {
+	for at := 0; at < len(b) && err == nil; {
+		start, end := readableRun(b, at)
+		for ; at < start && err == nil; at += min(start-at, runBytes) {
+			lost += min(start-at, runBytes)
+			_, err = w.Write(make([]byte, min(start-at, runBytes)))
+		}
+		if err == nil {
+			_, err = w.Write(b[start:end])
+		}
+		at = end
+	}
+	return lost, err
 }
 
 // erase overwrites [from, to) with zeros and flushes.

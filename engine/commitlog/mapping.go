@@ -70,8 +70,7 @@ func seek(f *segment.File, off int64, whence int) (int64, error) {
 	return unix.Seek(f.Fd(), off, whence)
 }
 
-// lastNonZero returns where the last byte of b that is not zero stands, -1 if there is none. It reads forward, as the kernel
-// reads ahead.
+// lastNonZero returns where the last byte of b that is not zero stands, -1 if there is none.
 func lastNonZero(b []byte) int {
 	const step = 64 << 10
 	zeros := make([]byte, step)

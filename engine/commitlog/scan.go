@@ -1,9 +1,9 @@
 package commitlog
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"ringmq/engine/message"
@@ -20,8 +20,10 @@ type Damage struct {
 // record is valid only during the call. from is the boundary of a record or segment.
 //
 // Below mark, a position that is known to have been flushed, what is not whole is damage: it is skipped and reported to
-// damaged (which may be nil), merged with what follows it at once, before the next record. A missing segment is damage too.
+// damaged (which may be nil), merged with what follows it at once, before the next record. A missing segment is damage too, and so
+// is what the device cannot read.
 // At or above mark the first place that is not whole is the end, whatever follows: a power cut writes pages back in any order.
+// But if it is the device that cannot read it, and a whole record stands behind it, Scan fails: another attempt may read it.
 // Scan never returns an end below mark, unless the files end before it.
 //
 // Before Start only.
@@ -84,7 +86,8 @@ func begun(f *segment.File) bool {
 type scanner struct {
 	log         *Log
 	mark        int64
-	foreign     bool // a Java broker wrote last
+	at          int64 // the record looked at
+	foreign     bool  // a Java broker wrote last
 	each        func(r *message.Record) error
 	damaged     func(Damage)
 	record      message.Record
@@ -96,34 +99,87 @@ type scanner struct {
 func (s *scanner) segment(f *segment.File, at int64) (next int64, more bool, err error) {
 	advise(f, sequential)
 	defer advise(f, normal)
-	defer segment.CatchFault(&err, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
+	for s.at = at; ; {
+		more, err, unreadable := s.records(f)
+		if unreadable != nil {
+			more, err = s.passUnreadable(f)
+		}
+		if err != nil || !more || s.at >= f.End() {
+			return s.at, more, err
+		}
+	}
+}
+
+// records walks f from s.at to its end, or to a place that is not whole at or above mark. It breaks off with unreadable when the record
+// at s.at cannot be read.
+func (s *scanner) records(f *segment.File) (more bool, err, unreadable error) {
+	defer segment.CatchFault(&unreadable, "commitlog: read segment "+f.Name(), debug.SetPanicOnFault(true))
 	b := f.Bytes()
-	for f.End()-at >= message.BlankLen {
-		kind, why := message.Check(b[at-f.Base():], message.Offset(at), &s.record)
-		if s.foreign && errors.Is(why, message.ErrZerosInText) && s.goesOn(f, at+int64(s.record.Size)) {
+	for f.End()-s.at >= message.BlankLen {
+		kind, why := message.Check(b[s.at-f.Base():], message.Offset(s.at), &s.record)
+		if s.foreign && errors.Is(why, message.ErrZerosInText) && s.goesOn(f, s.at+int64(s.record.Size)) {
 			kind = message.Whole
 		}
 		switch kind {
 		case message.Blank:
-			return f.End(), true, nil
+			s.at = f.End()
+			return true, nil, nil
 		case message.Whole:
 			s.settle()
 			s.storeTimeMS = max(s.storeTimeMS, s.record.StoreTime)
 			if err := s.each(&s.record); err != nil {
-				return at, false, err
+				return false, err, nil
 			}
-			at += int64(s.record.Size)
+			s.at += int64(s.record.Size)
 		default:
-			if at >= s.mark {
-				return at, false, nil
+			if s.at >= s.mark {
+				return false, nil, nil
 			}
-			to := s.resync(f, at+1)
-			s.damage(at, to, reason(kind, why))
-			at = to
+			to := s.resync(f, s.at+1)
+			s.damage(s.at, to, reason(kind, why))
+			s.at = to
 		}
 	}
 	// Too little room for an end record: only another writer leaves a segment like that.
-	return f.End(), true, nil
+	s.at = f.End()
+	return true, nil, nil
+}
+
+// passUnreadable decides about a record at s.at that the device cannot read. Below mark it is damage. Above, it is the torn end if no whole
+// record stands behind it, for a sector that was being written may be left unreadable. Else nobody knows what has been promised of that one.
+func (s *scanner) passUnreadable(f *segment.File) (more bool, err error) {
+	b, from := f.Bytes(), int(s.at-f.Base())
+	bad := f.Base() + int64(firstUnreadable(b, from, len(b)))
+	if s.at < s.mark {
+		to := s.resync(f, s.at+1)
+		s.damage(s.at, to, fmt.Sprintf("the device cannot read byte %d", bad))
+		s.at = to
+		return true, nil
+	}
+	behind := s.wholeBehind(f, from+1)
+	if behind < 0 {
+		return false, nil
+	}
+	return false, fmt.Errorf("commitlog: the device cannot read segment %s at byte %d, above %d up to which the log is known to be flushed, and a whole "+
+		"record stands behind it at %d; nothing was cut. Bring the segment back from a copy; or write zeros there, then the log ends at %d and what "+
+		"stands behind it is kept aside: %w", f.Name(), bad-f.Base(), s.mark, behind, s.at, segment.ErrUnreadable)
+}
+
+// wholeBehind is the position of the first whole record of f from byte from on, or of a later segment; -1 if there is none.
+func (s *scanner) wholeBehind(f *segment.File, from int) int64 {
+	for _, later := range s.log.set.Files() {
+		if later.Base() < f.Base() {
+			continue
+		}
+		b := later.Bytes()
+		if later != f {
+			from = 0
+		}
+		if at := NextWhole(b, message.Offset(later.Base()), from, len(b)); at < len(b) {
+			return later.Base() + int64(at)
+		}
+	}
+	return -1
 }
 
 // goesOn tells whether a record or the end of the segment stands at the position at of f, maybe behind others with zeros in their text.
@@ -158,37 +214,13 @@ func (s *scanner) gap(at int64) (next int64, more bool) {
 }
 
 // resync returns where the walk goes on behind a place below mark that is not whole: the next whole record of the segment if
-// it begins at or below mark, else mark itself or the end of the segment, whichever comes first. A record is found by its
-// magic, believed if the offset it claims is its place and all of it checks.
+// it begins at or below mark, else mark itself or the end of the segment, whichever comes first.
 func (s *scanner) resync(f *segment.File, at int64) int64 {
 	limit := min(s.mark, f.End())
-	b := f.Bytes()
-	var record message.Record
-	for at < limit {
-		i := bytes.Index(b[min(at+4-f.Base(), f.Size()):], magicPrefix())
-		if i < 0 {
-			return limit
-		}
-		at += int64(i)
-		if at >= limit {
-			return limit
-		}
-		rest := b[at-f.Base():]
-		if _, ok := message.Peek(rest, message.Offset(at)); ok {
-			if kind, _ := message.Check(rest, message.Offset(at), &record); kind == message.Whole {
-				return at
-			}
-		}
-		at++
+	if at >= limit {
+		return limit
 	}
-	return limit
-}
-
-// magicPrefix is what the magics of both record versions begin with.
-func magicPrefix() []byte {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], message.MagicV1)
-	return b[:3]
+	return f.Base() + int64(NextWhole(f.Bytes(), message.Offset(f.Base()), int(at-f.Base()), int(limit-f.Base())))
 }
 
 func reason(kind message.Kind, why error) string {

@@ -3,7 +3,6 @@ package commitlog
 import (
 	"encoding/binary"
 	"errors"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -204,36 +203,6 @@ func TestLastUsed(t *testing.T) {
 	}
 	if l := open(t, testOptions(storage)); l.LastUsed() != 2*testSegment {
 		t.Errorf("got %d, want %d", l.LastUsed(), 2*testSegment)
-	}
-}
-
-// TestScanUnreadable: a page that cannot be read is an error with the name of the file, not the end of the process.
-func TestScanUnreadable(t *testing.T) {
-	dir := t.TempDir()
-	storage, err := segment.NewDir(dir, segment.DirOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := started(t, testOptions(storage))
-	var next message.QueueOffset
-	for i := range 10 {
-		put(t, l, record(t, i, 1000), &next)
-	}
-	flush(t, l)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l = open(t, testOptions(storage))
-	if err := os.Truncate(filepath.Join(dir, firstName), 4096); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	_, err = l.Scan(0, 0, func(*message.Record) error { n++; return nil }, nil)
-	if err == nil || !strings.Contains(err.Error(), firstName) || n != 4 {
-		t.Errorf("scan: %d records, %v", n, err)
-	}
-	if _, err := l.Cut(1000, 0, t.TempDir()); err == nil || !strings.Contains(err.Error(), firstName) {
-		t.Errorf("cut: %v", err)
 	}
 }
 

@@ -57,5 +57,6 @@ func (e Entry) End() message.Offset { return e.Offset + message.Offset(e.Size) }
 // Filler tells whether e only fills a gap and points to no record.
 func (e Entry) Filler() bool { return e == filler }
 
-// valid tells whether e is an entry at all; the first unit of a queue that is not valid is its end.
-func (e Entry) valid() bool { return e.Offset >= 0 && e.Size > 0 }
+// valid tells whether e is an entry at all; the first unit of a queue that is not valid is its end. No log reaches as far as to where End
+// would overflow.
+func (e Entry) valid() bool { return e.Offset >= 0 && e.Size > 0 && e.End() > 0 }

@@ -27,7 +27,7 @@ func (t *Table) Cut(end message.Offset) (dropped int, err error) {
 }
 
 func (q *Queue) cut(end message.Offset) (dropped int, err error) {
-	from, _, err := q.search(q.first.Load(), q.max.Load(), false, func(e Entry) bool { return e.End() <= end })
+	from, err := q.firstBeyond(end)
 	if err != nil {
 		return 0, err
 	}
@@ -52,6 +52,30 @@ func (q *Queue) cut(end message.Offset) (dropped int, err error) {
 	}
 	q.Next = q.Max()
 	return dropped, nil
+}
+
+// firstBeyond is the number of the first of the queue's last entries that are all of records which do not end at or before end; Max if there
+// is none. It reads from the back, one after the other: an entry further up may have rotted, and a search by halves would believe it.
+func (q *Queue) firstBeyond(end message.Offset) (int64, error) {
+	var entries [readChunk]Entry
+	first, beyond := q.first.Load(), q.max.Load()
+	for to := beyond; to > first; {
+		n := min(to-first, int64(len(entries)))
+		if got, err := q.Read(message.QueueOffset(to-n), entries[:n]); err != nil || int64(got) < n {
+			return 0, err
+		}
+		for i := n - 1; i >= 0; i-- {
+			switch e := entries[i]; {
+			case e.Filler():
+			case e.End() <= end:
+				return beyond, nil
+			default:
+				beyond = to - n + i
+			}
+		}
+		to -= n
+	}
+	return beyond, nil
 }
 
 // truncate removes the files behind from, the last one first, and erases the rest of the file that from lies in. The first file

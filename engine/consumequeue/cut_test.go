@@ -64,6 +64,24 @@ func TestCut(t *testing.T) {
 	f(150, 160, 15000, 150)
 }
 
+// An entry that has rotted does not take the good ones behind it along.
+func TestCutBesideRot(t *testing.T) {
+	t.Parallel()
+	for rotten := range 99 {
+		dir := t.TempDir()
+		table := open(t, consumequeue.Options{Dir: dir})
+		put(t, table.Get(zero), 0, 120)
+		check(t, table.Close())
+		overwrite(t, file(dir, rotten/perFile), int64(rotten%perFile)*consumequeue.EntrySize,
+			consumequeue.AppendEntry(nil, consumequeue.Entry{Offset: 1 << 60, Size: 100}))
+		table = open(t, consumequeue.Options{Dir: dir})
+		if dropped, err := table.Cut(10000); err != nil || dropped != 20 || table.Get(zero).Max() != 100 {
+			t.Errorf("rot at %d: dropped %d, max %d, %v, want the 20 behind the end", rotten, dropped, table.Get(zero).Max(), err)
+		}
+		check(t, table.Close())
+	}
+}
+
 // A queue whose entries are all dropped keeps the numbers it had.
 func TestCutKeepsTheNumbering(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package consumequeue
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -32,12 +33,18 @@ func (l *loader) findEnd(id ID, files []listedFile) (int64, error) {
 	return l.scan(id, from, limit)
 }
 
-// scan returns the first number in [from, limit) that is not an entry, or limit.
+// scan returns the first number in [from, limit) that is not an entry, or limit. Entries that the device cannot read are none: the log has
+// what they said.
 func (l *loader) scan(id ID, from, limit int64) (int64, error) {
 	for from < limit {
 		number, off := l.table.place(from)
 		n := min((l.table.o.FileSize-off)/EntrySize, limit-from)
-		whole, err := l.scanFile(l.table.path(id, number), off, n)
+		path := l.table.path(id, number)
+		whole, err := l.scanFile(path, off, n)
+		if errors.Is(err, unix.EIO) {
+			l.table.repaired("a consume queue file cannot be read, what follows in it is built again", "path", path, "from", from+whole, "error", err)
+			return from + whole, nil
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -57,7 +64,7 @@ func (l *loader) scanFile(path string, off, n int64) (whole int64, err error) {
 	for size := int64(minSearchRead); whole < n; size = min(2*size, maxSearchRead) {
 		b := l.room(min(size, (n-whole)*EntrySize))
 		if err := f.readAt(b, off+whole*EntrySize); err != nil {
-			return 0, fmt.Errorf("consumequeue: %w", err)
+			return whole, fmt.Errorf("consumequeue: %w", err)
 		}
 		for ; len(b) > 0; b = b[EntrySize:] {
 			e, ok := DecodeEntry(b)
@@ -73,7 +80,7 @@ func (l *loader) scanFile(path string, off, n int64) (whole int64, err error) {
 	return whole, nil
 }
 
-// hasData tells whether a byte from off on is not zero. Holes are passed over.
+// hasData tells whether a byte from off on is not zero, or cannot be read. Holes are passed over.
 func (l *loader) hasData(path string, off int64) (bool, error) {
 	f, err := l.open(path)
 	if err != nil {
@@ -89,7 +96,9 @@ func (l *loader) hasData(path string, off int64) (bool, error) {
 			return false, nil
 		}
 		b = b[:min(int64(cap(b)), l.table.o.FileSize-off)]
-		if err := f.readAt(b, off); err != nil {
+		if err := f.readAt(b, off); errors.Is(err, unix.EIO) {
+			return true, nil
+		} else if err != nil {
 			return false, fmt.Errorf("consumequeue: %w", err)
 		}
 		for _, c := range b {
@@ -129,14 +138,16 @@ func (l *loader) room(n int64) []byte {
 	return l.buf[:n]
 }
 
-// findLast finds the last entry that is not a filler, for LastOffset.
+// findLast finds the last entry that is not a filler, for LastOffset, which is 0 if the device cannot read it.
 func (q *Queue) findLast() error {
 	var entries [16]Entry
 	q.last.Store(0)
 	want := int64(1) // the last one nearly always is a record
 	for to := q.max.Load(); to > q.first.Load(); {
 		n := min(want, to-q.first.Load())
-		if _, err := q.table.readFiles(q, to-n, entries[:n], false); err != nil {
+		if _, err := q.table.readFiles(q, to-n, entries[:n], false); errors.Is(err, unix.EIO) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		for i := n - 1; i >= 0; i-- {

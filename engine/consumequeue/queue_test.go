@@ -33,6 +33,8 @@ func TestGoldenEntry(t *testing.T) {
 	f(consumequeue.Entry{Offset: 4096, TagsCode: 1}, "0000000000001000 00000000 0000000000000001", false)
 	f(consumequeue.Entry{Offset: 4096, Size: -1}, "0000000000001000 ffffffff 0000000000000000", false)
 	f(consumequeue.Entry{Offset: -1, Size: 1}, "ffffffffffffffff 00000001 0000000000000000", false)
+	f(consumequeue.Entry{Offset: math.MaxInt64 - 5, Size: 5}, "7ffffffffffffffa 00000005 0000000000000000", true)
+	f(consumequeue.Entry{Offset: math.MaxInt64 - 5, Size: 6}, "7ffffffffffffffa 00000006 0000000000000000", false) // its end overflows
 }
 
 func FuzzEntry(f *testing.F) {
@@ -46,7 +48,7 @@ func FuzzEntry(f *testing.F) {
 		if again := consumequeue.AppendEntry(nil, e); !bytes.Equal(again, b[:consumequeue.EntrySize]) {
 			t.Fatalf("%x is encoded as %x", b, again)
 		}
-		if ok != (e.Offset >= 0 && e.Size > 0) {
+		if ok != (e.Offset >= 0 && e.Size > 0 && e.End() > e.Offset) {
 			t.Fatalf("%+v: ok %v", e, ok)
 		}
 	})

@@ -31,7 +31,17 @@ const (
 // WriteFile replaces the content of path with data in one step: it writes path+".tmp", syncs it, renames it over path and
 // syncs the folder. If it fails before the rename the old file is untouched; if the last sync fails, path already shows the
 // new content but a power cut may bring the old one back. Calls for the same path must not overlap.
-func WriteFile(path string, data []byte) error { return writeFile(disk{}, path, data) }
+func WriteFile(path string, data []byte) error {
+	return WriteFileFrom(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// WriteFileFrom is WriteFile of what write writes.
+func WriteFileFrom(path string, write func(w io.Writer) error) error {
+	return writeFile(disk{}, path, write)
+}
 
 // SyncDir makes the names in dir durable: files and folders created, renamed or removed there so far.
 func SyncDir(dir string) error { return disk{}.SyncDir(dir) }
@@ -78,9 +88,9 @@ type file interface {
 	Sync() error
 }
 
-func writeFile(fs fileSystem, path string, data []byte) error {
+func writeFile(fs fileSystem, path string, write func(io.Writer) error) error {
 	temp := path + TempSuffix
-	if err := writeTemp(fs, temp, data); err != nil {
+	if err := writeTemp(fs, temp, write); err != nil {
 		return fmt.Errorf("durable: write %s: %w", path, err)
 	}
 	if err := fs.Rename(temp, path); err != nil {
@@ -91,12 +101,12 @@ func writeFile(fs fileSystem, path string, data []byte) error {
 }
 
 // writeTemp leaves a complete, synced file at temp, or none.
-func writeTemp(fs fileSystem, temp string, data []byte) error {
+func writeTemp(fs fileSystem, temp string, write func(io.Writer) error) error {
 	f, err := fs.Create(temp)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +13,11 @@ import (
 )
 
 var errBroken = errors.New("broken")
+
+func newContent(w io.Writer) error {
+	_, err := io.WriteString(w, "new")
+	return err
+}
 
 // recorder is the real file system with a memory of the calls; call number failAt (from 1) fails without being done.
 type recorder struct {
@@ -109,7 +115,7 @@ func TestWriteFileOrder(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	r := &recorder{root: root}
-	if err := writeFile(r, filepath.Join(root, "f"), []byte("new")); err != nil {
+	if err := writeFile(r, filepath.Join(root, "f"), newContent); err != nil {
 		t.Fatal(err)
 	}
 	wantCalls(t, r.calls, "create f.tmp", "write f.tmp", "sync f.tmp", "close f.tmp", "rename f.tmp f", "syncdir .")
@@ -126,7 +132,7 @@ func TestWriteFileFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &recorder{root: root, failAt: step}
-		if err := writeFile(r, path, []byte("new")); !errors.Is(err, errBroken) {
+		if err := writeFile(r, path, newContent); !errors.Is(err, errBroken) {
 			t.Errorf("step %d (%s): got error %v, want %v", step, r.calls[step-1], err, errBroken)
 		}
 		want := "old"

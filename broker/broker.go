@@ -182,16 +182,19 @@ func (b *Broker) openStore() error {
 // recoverTopics makes the topics known that hold anything. An empty queue counts as well: it has been one of the topic's, and its
 // messages are gone, but not the numbers it has given.
 func (b *Broker) recoverTopics() {
-	queues, used := make(map[string]int32), make(map[string]bool)
+	greatest, used := make(map[string]int32), make(map[string]bool)
 	b.store.Queues(func(q *consumequeue.Queue) bool {
-		queues[q.ID.Topic] = max(queues[q.ID.Topic], q.ID.QueueID+1)
+		known := b.topics.Get(q.ID.Topic) != nil
+		if !known || q.Max() > q.Min() {
+			greatest[q.ID.Topic] = max(greatest[q.ID.Topic], q.ID.QueueID)
+		}
 		if q.Max() > 0 {
 			used[q.ID.Topic] = true
 		}
 		return true
 	})
 	for name := range used {
-		b.topics.Recover(name, queues[name])
+		b.topics.Recover(name, greatest[name])
 	}
 }
 

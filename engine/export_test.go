@@ -25,3 +25,9 @@ func KeysBehind(s *Store, at message.Offset) bool {
 	s.keys.waiting.Store(false)
 	return s.keysBehind(at)
 }
+
+// ReadDamage and AppendDamage are the form of ringmq/damaged.
+var (
+	ReadDamage   = readDamage
+	AppendDamage = appendDamage
+)

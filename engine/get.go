@@ -2,7 +2,6 @@ package engine
 
 import (
 	"runtime/debug"
-	"time"
 
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/message"
@@ -15,7 +14,7 @@ const (
 	entriesPerRead = 64
 	scanEntries    = 1024
 
-	// recentBytes before the end of the log are taken to be in memory, without asking the kernel.
+	// recentBytes before the end of the log are taken to be in memory, without asking the kernel, if this process has written them.
 	recentBytes = 256 << 20
 )
 
@@ -31,6 +30,7 @@ const (
 	OverflowBadly           // beyond the end
 	TooSmall                // below Min
 	Removing                // the record's segment is gone
+	Unreadable              // the device cannot read the queue's entries at Next: its file has to be built again
 )
 
 // Filter decides by tags code. It must not block.
@@ -142,6 +142,7 @@ type gathering struct {
 	runLen int                // bytes of it taken, 0: none
 	inMem  int                // bytes of it that are in memory
 	gone   bool               // a record was below the log's minimum
+	broken bool               // the queue's file cannot be read
 }
 
 func (g *gathering) collect(from message.QueueOffset) {
@@ -158,6 +159,8 @@ func (g *gathering) collect(from message.QueueOffset) {
 	switch {
 	case res.Count > 0:
 		res.Status = Found
+	case g.broken && res.Next == from:
+		res.Status = Unreadable
 	case g.gone:
 		res.Status = Removing
 	}
@@ -195,6 +198,7 @@ func (g *gathering) read(dst []consumequeue.Entry) int {
 		g.stopped = true
 		return 0
 	case err != nil:
+		g.broken = true
 		g.store.options.Logger.Error("a consume queue cannot be read", "topic", g.queue.ID.Topic, "queue", g.queue.ID.QueueID,
 			"entry", g.res.Next, "error", err)
 		return 0
@@ -273,7 +277,9 @@ func (g *gathering) open(entry consumequeue.Entry) bool {
 }
 
 // recent: appended not long ago, so taken to be in memory.
-func (g *gathering) recent(at message.Offset) bool { return at+g.store.recent >= g.store.log.End() }
+func (g *gathering) recent(at message.Offset) bool {
+	return at >= g.store.recovery.End && at+g.store.recent >= g.store.log.End()
+}
 
 // bring has the bytes of one record in memory, so that touching them neither waits nor faults. False when they cannot be read, or when that
 // would take time and there is none.
@@ -302,28 +308,6 @@ func (g *gathering) endRun() {
 func whole(b []byte, entry consumequeue.Entry) bool {
 	size, ok := message.Peek(b, entry.Offset)
 	return ok && size == int(entry.Size)
-}
-
-// knownDamaged: recovery found that no whole record stands there, whatever its head looks like.
-func (s *Store) knownDamaged(entry consumequeue.Entry) bool {
-	for _, d := range s.recovery.Damaged {
-		if entry.Offset < d.To && entry.End() > d.From {
-			return true
-		}
-	}
-	return false
-}
-
-// damaged tells of an entry that was passed over, at most once a second: a consumer comes by again and again.
-func (s *Store) damaged(q *consumequeue.Queue, at message.QueueOffset, entry consumequeue.Entry) {
-	s.metrics.Damaged.Add(1)
-	now := time.Now().UnixNano()
-	last := s.damageTold.Load()
-	if now-last < int64(time.Second) || !s.damageTold.CompareAndSwap(last, now) {
-		return
-	}
-	s.options.Logger.Error("a message is damaged and was passed over", "topic", q.ID.Topic, "queue", q.ID.QueueID, "number", at,
-		"offset", entry.Offset, "size", entry.Size, "passed over so far", s.metrics.Damaged.Load())
 }
 
 // Queue returns a queue, nil if absent. No allocation.

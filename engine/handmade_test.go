@@ -37,7 +37,7 @@ func newHandmade(t testing.TB, segmentSize, cqUnits int) *handmade {
 // add appends a record of exactly size bytes, when size is above what the fields need.
 func (h *handmade) add(queue int32, size int, timeMS int64) {
 	h.t.Helper()
-	m := text(testTopic, queue, fmt.Sprintf("message %d ", len(h.records)), "KEYS\x01k\x02TAGS\x01a\x02")
+	m := text(testTopic, queue, fmt.Sprintf("message %d ", len(h.records)), fmt.Sprintf("KEYS\x01k k%d\x02TAGS\x01a\x02", len(h.records)))
 	for m.RecordLen() < size {
 		m.Body = append(m.Body, '.')
 	}

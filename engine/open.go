@@ -63,7 +63,7 @@ type Store struct {
 }
 
 // paths are the names of RocketMQ, and below ringmq/ those of our own, which a Java broker ignores.
-type paths struct{ queues, index, checkpoint, abort, lock, config, own, mark, indexed, cut string }
+type paths struct{ queues, index, checkpoint, abort, lock, config, own, mark, indexed, damaged, cut string }
 
 func pathsOf(dir string) paths {
 	own := filepath.Join(dir, "ringmq")
@@ -77,6 +77,7 @@ func pathsOf(dir string) paths {
 		own:        own,
 		mark:       filepath.Join(own, "mark"),
 		indexed:    filepath.Join(own, "indexed"),
+		damaged:    filepath.Join(own, "damaged"),
 		cut:        filepath.Join(own, "cut"),
 	}
 }

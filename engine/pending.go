@@ -107,7 +107,6 @@ func (s *Store) timersWaiting(q *consumequeue.Queue) int64 {
 
 // timerOut is when a timer message is due; one that does not tell is due never.
 func (s *Store) timerOut(q *consumequeue.Queue, at message.QueueOffset) int64 {
-	const never = 1<<63 - 1
 	var entry [1]consumequeue.Entry
 	if n, err := q.Read(at, entry[:]); err != nil || n == 0 {
 		return never

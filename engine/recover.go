@@ -21,10 +21,12 @@ type Recovery struct {
 	Clean        bool // the last stop was complete: there was no abort file
 	FirstOpening bool // there was no valid mark: every record was checked
 	From, End    message.Offset
-	Records      int64 // walked
-	CutBytes     int64 // behind the end, kept below ringmq/cut
-	Dropped      int   // queue entries without a record
-	Damaged      []commitlog.Damage
+	Records      int64              // walked
+	CutBytes     int64              // behind the end, kept below ringmq/cut
+	Dropped      int                // queue entries without a record
+	Twice        int                // numbers of queues that another record claims as well
+	Damaged      []commitlog.Damage // known, in the order of the log; not more than fit into memory
+	DamagedCount int                // found by this walk
 	Phases       []Phase
 
 	position dispatch.Position
@@ -103,7 +105,7 @@ func (s *Store) recover() error {
 // record is checked and gets its entry; the first one that is not whole, at or above the boundary, is the end. What stands behind the
 // end is kept aside and erased, so that it cannot come back; entries of it are dropped. A lost or wrong mark costs time only, and the
 // checkpoint of a Java broker is not believed at all.
-func (s *Store) recoverFiles() error {
+func (s *Store) recoverFiles() (err error) {
 	s.queues.SetLogMin(s.log.Min())
 	// What a process that was killed left in the page cache is made durable before anything is built on it, and after an unclean stop it is
 	// read from the device: after a write-back that failed the cache has records which the device never took.
@@ -112,6 +114,10 @@ func (s *Store) recoverFiles() error {
 	}
 	s.openIndex()
 	w, last := s.plan()
+	known := s.loadDamage()
+	if w.from, err = s.fromHealed(w.from, known); err != nil {
+		return err
+	}
 	w.from = s.withKeys(w.from)
 	if s.everything {
 		w.from = s.log.Min()
@@ -126,6 +132,7 @@ func (s *Store) recoverFiles() error {
 	if err != nil {
 		return err
 	}
+	s.keepDamage(known, w.from)
 	if err := s.cut(end); err != nil {
 		return err
 	}
@@ -256,18 +263,16 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 		progress.at.Store(int64(r.Offset))
 		return nil
 	}
-	damaged := func(d commitlog.Damage) {
-		s.recovery.Damaged = append(s.recovery.Damaged, d)
-		s.options.Logger.Error("the commit log is damaged, no whole record stands here; good ones behind it are kept",
-			"from", d.From, "to", d.To, "reason", d.Reason)
-	}
 	scan := s.log.ScanForeign
 	if s.lock.LastWasOwn() {
 		scan = s.log.Scan
 	}
-	end, err := scan(w.from, w.boundary, each, damaged)
+	end, err := scan(w.from, w.boundary, each, s.foundDamage)
 	if err != nil {
 		return 0, err
+	}
+	if n := s.recovery.DamagedCount; n > linesOfDamage {
+		s.options.Logger.Error("the commit log is damaged at many places", "places", n)
 	}
 	if err := keys.reached(end); err != nil {
 		return 0, err
@@ -278,26 +283,6 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 	s.log.RaiseStoreTime(last.LastStoreTimeMS)
 	s.recovery.position = last
 	return end, nil
-}
-
-// taken decides between two records that claim one number of a queue: the entry that is there stays when it points to a whole record
-// which bears the number, for that is the message consumers have seen.
-func (s *Store) taken(q *consumequeue.Queue, r *message.Record, there, made consumequeue.Entry) bool {
-	if there.Offset == made.Offset || there.Size <= 0 || there.Filler() {
-		return false
-	}
-	view, ok := s.log.Segments().View(int64(there.Offset), int(there.Size))
-	if !ok {
-		return false
-	}
-	defer view.Release()
-	var other message.Record
-	kind, err := check(view.Bytes, there.Offset, &other)
-	stays := err == nil && kind == message.Whole && string(other.Topic) == q.ID.Topic && other.QueueID == q.ID.QueueID &&
-		other.QueueOffset == r.QueueOffset && other.Size == there.Size
-	s.options.Logger.Warn("two records claim one number of a queue", "topic", q.ID.Topic, "queue", q.ID.QueueID, "number", r.QueueOffset,
-		"entry", there.Offset, "record", made.Offset, "entry stays", stays)
-	return stays
 }
 
 // cut keeps aside and erases what stands behind the end, in the log and in the queues.

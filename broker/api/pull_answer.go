@@ -61,6 +61,8 @@ func outcomeOf(status engine.GetStatus, from message.QueueOffset) (code int32, r
 	switch status {
 	case engine.NoMatched:
 		return remoting.PullRetryImmediately, "NO_MATCHED_MESSAGE"
+	case engine.Unreadable:
+		return remoting.SystemError, "the device cannot read this part of the consume queue, the broker's log names its file"
 	case engine.Removing:
 		return remoting.PullRetryImmediately, "MESSAGE_WAS_REMOVING"
 	case engine.OverflowOne:

@@ -223,18 +223,26 @@ func (t *Table) CreateRetry(group string, queues, sysFlag int32) (*Config, error
 	return t.add(Config{Name: name, ReadQueues: queues, WriteQueues: queues, Perm: PermRead | PermWrite, SysFlag: sysFlag}), nil
 }
 
-// Recover makes a topic known that has queues in the store but stands in no file any more; queues is one above its greatest
-// queue number. Messages are never out of reach because a setting is gone. A topic that is known stays as it is.
-func (t *Table) Recover(name string, queues int32) {
-	if t.Get(name) != nil {
+// Recover makes a topic known that has queues in the store but stands in no file any more. Messages are never out of reach because a setting
+// is gone. A topic that is known stays as it is: that some of its queues are not to be read may be meant, so it is only told.
+func (t *Table) Recover(name string, greatestQueue int32) {
+	if c := t.Get(name); c != nil {
+		if greatestQueue >= c.ReadQueues {
+			t.log.Warn("topic: the store has messages in queues that are not to be read", "topic", name, "greatest queue", greatestQueue,
+				"readQueueNums", c.ReadQueues)
+		}
 		return
 	}
+	queues := min(greatestQueue, maxQueues-1) + 1
 	c := Config{Name: name, ReadQueues: queues, WriteQueues: queues, Perm: PermRead | PermWrite}
 	if _, err := t.Put(c); err != nil {
 		t.log.Error("topic: queues of the store have no topic, and none can be made", "topic", name, "reason", err)
 		return
 	}
 	t.log.Warn("topic: known only by its queues in the store, the topics file did not have it", "topic", name, "queues", queues)
+	if greatestQueue >= queues {
+		t.log.Error("topic: a topic cannot have so many queues, the greatest ones are out of reach", "topic", name, "greatest queue", greatestQueue, "queues", queues)
+	}
 }
 
 // IsSystem tells whether name is one of the broker's own topics, which nobody else defines.

@@ -200,10 +200,14 @@ func TestRecover(t *testing.T) {
 	if _, err := table.Put(Config{Name: "Known", ReadQueues: 2, WriteQueues: 2, Perm: 2}); err != nil {
 		t.Fatal(err)
 	}
-	table.Recover("Lost", 4)
-	table.Recover("Known", 6)
-	table.Recover("TBW102", 1)
-	table.Recover("bad name", 1)
+	table.Recover("Lost", 3)
+	table.Recover("Known", 5)
+	table.Recover("TBW102", 0)
+	table.Recover("bad name", 0)
+	table.Recover("Hostile", 1<<31-1)
+	if c := table.Get("Hostile"); c == nil || c.ReadQueues != maxQueues {
+		t.Errorf("got %+v", c)
+	}
 	if c := table.Get("Lost"); c == nil || c.ReadQueues != 4 || c.WriteQueues != 4 || c.Perm != 6 {
 		t.Errorf("got %+v", c)
 	}

@@ -52,7 +52,11 @@ func repair(storage segment.Storage, size int64, logger *slog.Logger) error {
 
 // checkFile says whether a store with segments of size can hold this file. Only the last one may be shorter.
 func checkFile(info segment.Info, size int64, last bool) error {
-	if info.Size != size && !(last && info.Size < size) {
+	if info.Size < size && !last {
+		return fmt.Errorf("commitlog: segment %s has %d bytes, but mappedFileSizeCommitLog=%d and it is not the last one: "+
+			"bring back the whole file, or fill it up (truncate -s %d), then what it lacks is damage that is passed over", info.Name, info.Size, size, size)
+	}
+	if info.Size > size {
 		return fmt.Errorf("commitlog: segment %s has %d bytes, but mappedFileSizeCommitLog=%d", info.Name, info.Size, size)
 	}
 	if base, _ := segment.ParseName(info.Name); base%size != 0 {

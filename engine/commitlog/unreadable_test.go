@@ -8,30 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"ringmq/engine/message"
 	"ringmq/engine/segment"
+	"ringmq/engine/segment/memstore"
 )
-
-// badSectors is a folder some of whose pages fault when they are touched through a mapping, as those do that the device cannot read.
-type badSectors struct {
-	segment.Storage
-	pages map[string][][2]int // of a file: [from, to)
-}
-
-func (s *badSectors) Open(name string, size int64) (segment.Backing, error) {
-	b, err := s.Storage.Open(name, size)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range s.pages[name] {
-		if err := unix.Mprotect(b.Bytes()[p[0]:p[1]], unix.PROT_NONE); err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
-}
 
 // onDisk is a log of three segments with records of 1000 bytes, 16 in each full one, and the end at 41768.
 func onDisk(t *testing.T) (dir string, storage segment.Storage) {
@@ -58,7 +38,7 @@ func TestScanUnreadable(t *testing.T) {
 	f := func(name string, mark message.Offset, pages map[string][][2]int, wantRecords int, wantEnd message.Offset, want ...Damage) {
 		t.Helper()
 		_, storage := onDisk(t)
-		l := open(t, testOptions(&badSectors{storage, pages}))
+		l := open(t, testOptions(&memstore.BadSectors{Storage: storage, Pages: pages}))
 		records, got, to := scan(t, l, mark)
 		if len(records) != wantRecords || to != wantEnd || len(got) != len(want) {
 			t.Errorf("%s: %d records up to %d, damage %v, want %d up to %d, %v", name, len(records), to, got, wantRecords, wantEnd, want)
@@ -81,14 +61,14 @@ func TestScanUnreadable(t *testing.T) {
 
 	for _, mark := range []message.Offset{0, 4000} {
 		_, storage := onDisk(t)
-		l := open(t, testOptions(&badSectors{storage, map[string][][2]int{firstName: one}}))
+		l := open(t, testOptions(&memstore.BadSectors{Storage: storage, Pages: map[string][][2]int{firstName: one}}))
 		_, err := l.Scan(0, mark, func(*message.Record) error { return nil }, nil)
 		if !errors.Is(err, segment.ErrUnreadable) || !strings.Contains(err.Error(), firstName) || !strings.Contains(err.Error(), "behind it at 9000") {
 			t.Errorf("mark %d, records behind: %v", mark, err)
 		}
 	}
 	_, storage := onDisk(t)
-	l := open(t, testOptions(&badSectors{storage, map[string][][2]int{firstName: {{4096, testSegment}}}}))
+	l := open(t, testOptions(&memstore.BadSectors{Storage: storage, Pages: map[string][][2]int{firstName: {{4096, testSegment}}}}))
 	if _, err := l.Scan(0, 0, func(*message.Record) error { return nil }, nil); !errors.Is(err, segment.ErrUnreadable) || !strings.Contains(err.Error(), "behind it at 16384") {
 		t.Errorf("records in the next segment: %v", err)
 	}
@@ -107,7 +87,7 @@ func TestCutUnreadable(t *testing.T) {
 		return b
 	}
 	second, third := content(filepath.Join(dir, secondName)), content(filepath.Join(dir, thirdName))
-	l := open(t, testOptions(&badSectors{storage, map[string][][2]int{thirdName: {{4096, 8192}}, secondName: {{8192, 12288}}}}))
+	l := open(t, testOptions(&memstore.BadSectors{Storage: storage, Pages: map[string][][2]int{thirdName: {{4096, 8192}}, secondName: {{8192, 12288}}}}))
 	const end = testSegment + 1000
 	saved, err := l.Cut(end, 0, aside)
 	if err != nil || saved != 16008-1000+testSegment {
@@ -138,7 +118,7 @@ func TestCutUnreadable(t *testing.T) {
 func TestStartUnreadable(t *testing.T) {
 	t.Parallel()
 	_, storage := onDisk(t)
-	l := open(t, testOptions(&badSectors{storage, map[string][][2]int{thirdName: {{8192, 12288}}}}))
+	l := open(t, testOptions(&memstore.BadSectors{Storage: storage, Pages: map[string][][2]int{thirdName: {{8192, 12288}}}}))
 	if err := l.Start(2*testSegment + 9000); !errors.Is(err, segment.ErrUnreadable) || !strings.Contains(err.Error(), thirdName) {
 		t.Errorf("start: %v", err)
 	}

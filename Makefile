@@ -7,7 +7,7 @@ BENCHTIME   ?= 1s
 RUN_DIR     ?= run
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint fmt fuzz bench ci crash crash-short cases cases-short conformance interop perf clean
+.PHONY: help run build test race lint fmt fuzz bench ci crash crash-short soak cases cases-short conformance interop perf clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ crash: ## kills and power cuts under load, with the mutants that must fail (need
 
 crash-short: ## a few kills, no power cuts
 	KILLS=4 CUTS=0 IOERRORS=0 MODES= MUTANTS= test/crash/run.sh
+
+soak: ## mixed load with rolls and retention for SOAK (30m): memory, descriptors and goroutines must not grow
+	KILLS=0 CUTS=0 IOERRORS=0 MODES= MUTANTS= SOAK=$${SOAK:-30m} test/crash/run.sh
 
 cases: build ## fault cases against a running broker: torn logs, odd files, hostile peers (needs Python 3; about 12 minutes)
 	python3 test/cases/run.py --ringmq bin/ringmq

@@ -14,12 +14,13 @@ import (
 
 // Request and response codes of the protocol that the suite uses.
 const (
-	codeSend        = 10
-	codePull        = 11
-	codeUpdateTopic = 17
-	codeMaxOffset   = 30
-	codeMinOffset   = 31
-	codeTopicConfig = 351
+	codeSend          = 10
+	codePull          = 11
+	codeUpdateTopic   = 17
+	codeMaxOffset     = 30
+	codeMinOffset     = 31
+	codeDeleteExpired = 329
+	codeTopicConfig   = 351
 
 	answerOK = 0
 )

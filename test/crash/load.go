@@ -23,6 +23,7 @@ type ledger struct {
 	acked  map[place]stored  // queue and offset -> what was acknowledged there
 	topics map[string]bool   // topics whose creation was acknowledged
 	next   [senders]int      // number of each sender's next message
+	pause  time.Duration     // of each sender between two messages
 	count  int               // acknowledged in this round
 	struck time.Time         // when this round's kill or cut came
 	losses losses            // what the last audit missed and may miss
@@ -107,5 +108,6 @@ func (l *ledger) sender(port, s int, rng *rand.Rand, stop <-chan struct{}) {
 		l.acked[at] = stored{id, to.logOffset, time.Now()}
 		l.count++
 		l.mu.Unlock()
+		time.Sleep(l.pause)
 	}
 }

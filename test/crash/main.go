@@ -18,6 +18,7 @@ func main() {
 	nKills := flag.Int("kills", 50, "rounds of kill -9")
 	nCuts := flag.Int("cuts", 10, "rounds of power cuts (needs root)")
 	nErrors := flag.Int("ioerrors", 3, "rounds of failing flushes (needs root)")
+	length := flag.Duration("soak", 0, "how long to soak, after the rounds")
 	p := plan{mode: syncFlush}
 	flag.Var(&p.mode, "mode", "how the broker flushes: `sync`, async, or pool (async with the transient pool)")
 	flag.BoolVar(&p.points, "failpoints", false, "the binary is built with failpoints: use them in every other round")
@@ -25,15 +26,18 @@ func main() {
 	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random times and bodies")
 	flag.Parse()
 	fmt.Println("seed", p.seed, "mode", p.mode)
-	if err := suite(*binary, *dir, counts{*nKills, *nCuts, *nErrors}, p); err != nil {
+	if err := suite(*binary, *dir, counts{*nKills, *nCuts, *nErrors, *length}, p); err != nil {
 		fmt.Fprintln(os.Stderr, "FAULT:", err)
 		os.Exit(1)
 	}
 	fmt.Println("no fault found")
 }
 
-// counts are rounds of each kind.
-type counts struct{ kills, cuts, ioErrors int }
+// counts are rounds of each kind, and the length of the soak.
+type counts struct {
+	kills, cuts, ioErrors int
+	soak                  time.Duration
+}
 
 // plan is what all rounds of a run have in common.
 type plan struct {
@@ -84,7 +88,10 @@ func suite(binary, dir string, n counts, p plan) error {
 	}
 	acked, err = ioErrors(p, filepath.Join(dir, "ioerrors"), n.ioErrors)
 	summarize("failing flushes", acked)
-	return err
+	if err != nil {
+		return err
+	}
+	return soak(p, filepath.Join(dir, "soak"), n.soak)
 }
 
 func summarize(what string, acked []int) {

@@ -21,7 +21,7 @@ func storeCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(storeStatCommand(), storeVerifyCommand(), storeDumpCommand(), storeRepairCommand())
+	cmd.AddCommand(storeStatCommand(), storeVerifyCommand(), storeDumpCommand(), storeCompareCommand(), storeRepairCommand())
 	return cmd
 }
 

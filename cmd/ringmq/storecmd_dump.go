@@ -19,9 +19,10 @@ func storeDumpCommand() *cobra.Command {
 	var d dumpFlags
 	cmd := &cobra.Command{
 		Use:   "dump DIR",
-		Short: "Print records, queue entries, checkpoint or mark, as text or JSON lines; also of a store in use",
-		Long: "Print records in the order of the log, with the stretches between them that hold none; queue entries queue by queue; checkpoint and mark.\n" +
-			"All filters must agree. Times are those of storing: RFC 3339 or milliseconds since 1970.",
+		Short: "Print records, queue or key entries, settings, checkpoint or mark, as text or JSON lines; also of a store in use",
+		Long: "Print records in the order of the log, with the stretches between them that hold none; queue entries queue by queue; entries of key files;\n" +
+			"topics, groups, offsets and whatever else config/*.json holds; checkpoint and mark. All filters must agree. Times are those of storing:\n" +
+			"RFC 3339 or milliseconds since 1970. An entry is chosen by its record.",
 		Example: "  ringmq store dump --topic Orders --queue 3 --since 2026-11-29T08:00:00Z --limit 10 DIR\n" +
 			"  ringmq store dump --what entries --key 4711 --format json DIR",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +60,7 @@ type dumpFlags struct {
 
 func (d *dumpFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&d.what, "what", "records", "records, entries, checkpoint or mark")
+	fl.StringVar(&d.what, "what", "records", "records, entries, index, config, checkpoint or mark")
 	fl.StringVar(&d.format, "format", "text", "text, or json: an object a line")
 	fl.Int64Var(&d.from, "from", 0, "records from this `offset` on")
 	fl.Int64Var(&d.to, "to", 0, "records before this `offset`")
@@ -76,9 +77,18 @@ func (d *dumpFlags) register(cmd *cobra.Command) {
 func (d *dumpFlags) filter(cmd *cobra.Command) (f inspect.Filter, err error) {
 	f = inspect.Filter{From: d.from, To: d.to, Topic: d.topic, QueueID: d.queue, HasQueue: cmd.Flags().Changed("queue"), Key: d.key}
 	switch d.what {
-	case "records", "entries", "checkpoint", "mark":
+	case "records", "entries", "index":
+	case "config", "checkpoint", "mark":
+		for _, name := range []string{"from", "to", "topic", "queue", "key", "since", "until", "limit", "body"} {
+			if cmd.Flags().Changed(name) && !(d.what == "config" && (name == "topic" || name == "limit")) {
+				return f, fmt.Errorf("--%s has no meaning with --what=%s", name, d.what)
+			}
+		}
 	default:
-		return f, fmt.Errorf("--what=%s: allowed are records, entries, checkpoint, mark", d.what)
+		return f, fmt.Errorf("--what=%s: allowed are records, entries, index, config, checkpoint, mark", d.what)
+	}
+	if d.body && d.what != "records" {
+		return f, fmt.Errorf("--body has no meaning with --what=%s", d.what)
 	}
 	if d.format != "text" && d.format != "json" {
 		return f, fmt.Errorf("--format=%s: allowed are text, json", d.format)
@@ -124,6 +134,10 @@ func (d *dumpFlags) dump(cmd *cobra.Command, s *inspect.Store, f inspect.Filter,
 		return s.Records(cmd.Context(), f, func(r *message.Record) error { return next(p.record(r)) }, p.hole)
 	case "entries":
 		return s.Entries(cmd.Context(), f, func(e inspect.QueueEntry) error { return next(p.entry(e)) })
+	case "index":
+		return s.Keys(cmd.Context(), f, func(e inspect.KeyEntry) error { return next(p.key(e)) })
+	case "config":
+		return dumpConfig(cmd, s, f.Topic, p, next)
 	case "checkpoint":
 		if s.State.CheckpointError != nil {
 			return s.State.CheckpointError
@@ -140,4 +154,16 @@ func (d *dumpFlags) dump(cmd *cobra.Command, s *inspect.Store, f inspect.Filter,
 		return fmt.Errorf("the store has no mark: ringmq has not had it yet")
 	}
 	return p.mark(&s.State.Mark)
+}
+
+// dumpConfig prints settings. Of a file that cannot be read that is told, and its backup printed.
+func dumpConfig(cmd *cobra.Command, s *inspect.Store, topic string, p printer, next func(error) error) error {
+	return s.Config(func(item inspect.ConfigItem) error {
+		if topic != "" && item.Topic() != topic {
+			return nil
+		}
+		return next(p.config(item))
+	}, func(file string, err error) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ringmq: %v\n", err)
+	})
 }

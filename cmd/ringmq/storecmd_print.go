@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -128,6 +129,40 @@ func (p *printer) entry(e inspect.QueueEntry) error {
 		return p.textf("entry %s/%d number %d filler\n", plainText(e.ID.Topic), e.ID.QueueID, e.Number)
 	}
 	return p.textf("entry %s/%d number %d offset %d size %d tags %d\n", plainText(e.ID.Topic), e.ID.QueueID, e.Number, e.Offset, e.Size, e.TagsCode)
+}
+
+func (p *printer) key(e inspect.KeyEntry) error {
+	if p.json {
+		return p.line(struct {
+			Type        string         `json:"type"`
+			File        string         `json:"file"`
+			Number      int32          `json:"number"`
+			Hash        int32          `json:"hash"`
+			Offset      message.Offset `json:"offset"`
+			Seconds     int32          `json:"seconds"`
+			StoreTimeMS int64          `json:"storeTimeMS,omitempty"`
+			Previous    int32          `json:"previous"`
+		}{"key", e.File, e.Number, e.Hash, e.Offset, e.Seconds, e.StoreTimeMS, e.Previous})
+	}
+	return p.textf("key %s number %d hash %d offset %d seconds %d previous %d\n", e.File, e.Number, e.Hash, e.Offset, e.Seconds, e.Previous)
+}
+
+func (p *printer) config(item inspect.ConfigItem) error {
+	if p.json {
+		return p.line(struct {
+			Type string `json:"type"`
+			inspect.ConfigItem
+		}{"config", item})
+	}
+	var value bytes.Buffer
+	if json.Compact(&value, item.Value) != nil {
+		value.Write(item.Value)
+	}
+	place := plainText(item.Key)
+	if item.Table != "" {
+		place = plainText(item.Table) + " " + place
+	}
+	return p.textf("config %s %s %s\n", plainText(item.File), place, plainText(value.String()))
 }
 
 func (p *printer) checkpoint(c *checkpoint.Checkpoint) error {

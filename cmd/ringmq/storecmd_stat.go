@@ -51,6 +51,7 @@ func printStat(out io.Writer, sum *inspect.Summary) error {
 	for _, gap := range sum.Gaps {
 		fmt.Fprintf(w, "missing\t%d\tfrom %d to %d\n", gap.To-gap.From, gap.From, gap.To)
 	}
+	printKeyFiles(w, sum.KeyFiles)
 	if len(sum.Queues) > 0 {
 		fmt.Fprint(w, "\nqueue\tfiles\tfirst\tmin\tmax\tmessages\n")
 	}
@@ -63,6 +64,20 @@ func printStat(out io.Writer, sum *inspect.Summary) error {
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+func printKeyFiles(w io.Writer, files []inspect.KeyFileSummary) {
+	if len(files) > 0 {
+		fmt.Fprint(w, "\nkey file\tbytes\tkeys\tfirst record\tlast record\tstored\t\n")
+	}
+	for i := range files {
+		f, h := &files[i], &files[i].Header
+		if f.Err != nil {
+			fmt.Fprintf(w, "%s\t%d\t%v\n", f.Name, f.Size, f.Err)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", f.Name, f.Size, h.Count-1, h.Begin, h.End, storeTime(h.BeginMS), storeTime(h.EndMS))
+	}
 }
 
 func printLogLine(w io.Writer, sum *inspect.Summary) {

@@ -105,12 +105,87 @@ func TestStoreCommandsRefuseWrongUsage(t *testing.T) {
 	empty := t.TempDir()
 	for _, args := range [][]string{
 		{"store", "verify"}, {"store", "stat", "a", "b"}, {"store", "vrfy"}, {"store", "stat", empty}, {"store", "verify", "--fast", empty},
-		{"store", "dump", "--what", "index", empty}, {"store", "dump", "--format", "xml", empty}, {"store", "dump", "--since", "today", empty},
+		{"store", "dump", "--what", "seals", empty}, {"store", "dump", "--what", "config", "--key", "k", empty}, {"store", "dump", "--what", "mark", "--limit", "1", empty},
+		{"store", "dump", "--what", "index", "--body", empty}, {"store", "verify", "--indexSlots", "5", empty},
+		{"store", "repair"}, {"store", "repair", empty}, {"store", "repair", "--write", empty}, {"store", "repair", "--queueFileSize", "33", empty},
+		{"store", "repair", "--force", empty}, {"store", "compare", empty}, {"store", "compare", empty, empty}, {"store", "compare", "--only", "all", empty, empty},
+		{"store", "dump", "--format", "xml", empty}, {"store", "dump", "--since", "today", empty},
 		{"store", "dump", "--limit", "-1", empty}, {"store", "dump", filepath.Join(empty, "none")},
 	} {
 		var usage usageError
 		if out, err := ringmq(args...); !errors.As(err, &usage) {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+func TestStoreDumpOfKeysAndSettings(t *testing.T) {
+	dir := fixture.Store(t, "5.5.0", "clean")
+	for _, c := range []struct {
+		args  []string
+		lines int
+		first string
+	}{
+		{[]string{"--what", "index"}, 635, "key 20261129172227807 number 1 hash "},
+		{[]string{"--what", "index", "--limit", "2"}, 2, "key 20261129172227807 number 1 hash "},
+		{[]string{"--what", "config", "--topic", "TopicTest"}, 0, "config consumerOffset.json offsetTable TopicTest@"},
+	} {
+		out, err := ringmq(append([]string{"store", "dump", dir}, c.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(out, "\n"); c.lines > 0 && got != c.lines || !strings.HasPrefix(out, c.first) {
+			t.Errorf("%v: %d lines, want %d: %.200s", c.args, got, c.lines, out)
+		}
+		out, err = ringmq(append([]string{"store", "dump", "--format", "json", dir}, c.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out) {
+			var object struct{ Type string }
+			if err := json.Unmarshal([]byte(line), &object); err != nil || object.Type == "" {
+				t.Fatalf("%v: %s", err, line)
+			}
+		}
+	}
+}
+
+func TestStoreCompareEndsWithACode(t *testing.T) {
+	a, b := fixture.Store(t, "5.5.0", "killed"), fixture.Store(t, "5.5.0", "torn/cq_queue_missing")
+	if out, err := ringmq("store", "compare", a, a); err != nil || !strings.HasSuffix(out, "\nequal\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err := ringmq("store", "compare", a, b)
+	if !errors.Is(err, errDiffer) || !strings.Contains(out, "only the first store has it") || strings.Contains(out, "\nlog ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = ringmq("store", "compare", "--only", "log,config", a, b); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	var read struct {
+		Equal       bool
+		Differences []struct{ Part string }
+	}
+	if out, err = ringmq("store", "compare", "--json", "-", a, b); !errors.Is(err, errDiffer) || json.Unmarshal([]byte(out), &read) != nil || read.Equal || len(read.Differences) == 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestStoreRepairEndsWithACode(t *testing.T) {
+	dir := fixture.Store(t, "5.5.0", "torn/mid_corrupt")
+	out, err := ringmq("store", "repair", dir)
+	if !errors.Is(err, errNotWritten) || !strings.Contains(out, "would cut ") || strings.Contains(out, "done:") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = ringmq("store", "repair", "--write", dir)
+	if err != nil || !strings.Contains(out, "done: ") || !strings.HasSuffix(out, "\nwhole\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = ringmq("store", "repair", dir); err != nil || out != "nothing to repair\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	var read struct{ Actions []struct{ Verb string } }
+	if out, err = ringmq("store", "repair", "--json", "-", dir); err != nil || json.Unmarshal([]byte(out), &read) != nil || read.Actions == nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -110,6 +110,9 @@ func printReport(w io.Writer, r *inspect.Report) {
 	if r.IndexExpired > 0 {
 		fmt.Fprintf(w, ", %d of them of records that retention has removed", r.IndexExpired)
 	}
+	if r.Sealed > 0 {
+		fmt.Fprintf(w, "\nseals: %d segments were compared with theirs", r.Sealed)
+	}
 	fmt.Fprintf(w, "\nread: %.1f MiB of log in %v, %.0f MB/s\n", float64(r.Bytes)/(1<<20), time.Duration(r.TookMS)*time.Millisecond, float64(r.BytesPerSecond)/1e6)
 	if r.InUse {
 		fmt.Fprintf(w, "in use: checked up to %d, what stands behind it moves; %d records there wait for their entry\n", r.End, r.Waiting)

@@ -1,7 +1,9 @@
 package inspect_test
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -12,6 +14,8 @@ import (
 	"time"
 
 	"ringmq/engine"
+	"ringmq/engine/consumequeue"
+	"ringmq/engine/inspect"
 	"ringmq/engine/message"
 )
 
@@ -131,4 +135,61 @@ func read(t testing.TB, path string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// rewritten is a store with the records of another one but the first skip, in segments of another size.
+func rewritten(t testing.TB, from string, size int64, skip int) string {
+	t.Helper()
+	dir := t.TempDir()
+	var log []byte
+	queues := map[consumequeue.ID][]byte{}
+	s := open(t, from)
+	n := 0
+	err := s.Records(context.Background(), inspect.Filter{}, func(r *message.Record) error {
+		if n++; n <= skip {
+			return nil
+		}
+		m := message.Message{
+			Topic: string(r.Topic), QueueID: r.QueueID, Flag: r.Flag, SysFlag: r.SysFlag, BornTime: r.BornTime, BornHost: r.BornHost, StoreHost: r.StoreHost,
+			ReconsumeTimes: r.ReconsumeTimes, PreparedOffset: r.PreparedOffset, Body: r.Body, Properties: r.Properties,
+		}
+		record, err := message.AppendRecord(nil, &m)
+		if err != nil {
+			return err
+		}
+		if room := size - int64(len(log))%size; room < int64(len(record))+message.BlankLen {
+			blank := make([]byte, room)
+			binary.BigEndian.PutUint32(blank, uint32(room))
+			binary.BigEndian.PutUint32(blank[4:], 0xcbd43194)
+			log = append(log, blank...)
+		}
+		message.Stamp(record, r.QueueOffset, message.Offset(len(log)), r.StoreTime)
+		id := consumequeue.ID{Topic: m.Topic, QueueID: m.QueueID}
+		tags, _ := message.Property(r.Properties, message.PropertyTags)
+		entry := consumequeue.Entry{Offset: message.Offset(len(log)), Size: int32(len(record)), TagsCode: message.TagsCode(tags)}
+		queues[id] = append(queues[id], consumequeue.AppendEntry(nil, entry)...)
+		log = append(log, record...)
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(path string, b []byte, size int64) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := int64(0); at < int64(len(log)); at += size {
+		write(filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", at)), log[at:min(at+size, int64(len(log)))], size)
+	}
+	for id, b := range queues {
+		write(filepath.Join(dir, "consumequeue", id.Topic, fmt.Sprint(id.QueueID), fmt.Sprintf("%020d", 0)), b, 20_000)
+	}
+	return dir
 }

@@ -28,6 +28,7 @@ const (
 	KindMissing    Kind = "missing"    // a record without an entry
 	KindTags       Kind = "tags"       // an entry with another tags code than its record
 	KindIndex      Kind = "index"      // a key file, or keys of records
+	KindSeal       Kind = "seal"       // bytes of a segment that are not as they were sealed, or a seal
 	KindCheckpoint Kind = "checkpoint"
 	KindMark       Kind = "mark"
 	KindStray      Kind = "stray" // a file that has no place where it is
@@ -75,6 +76,8 @@ type Report struct {
 	IndexEntries int64 `json:"indexEntries"`
 	IndexExpired int64 `json:"indexExpired"` // entries of records before the log's first byte
 	KeysMissing  int64 `json:"keysMissing"`  // records whose keys are not there yet
+
+	Sealed int `json:"sealedSegments"` // compared with their seals
 
 	Needs Needs `json:"-"` // what a repair has to do
 

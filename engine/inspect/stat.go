@@ -26,6 +26,7 @@ type Summary struct {
 	Segments      []SegmentSummary
 	Gaps          []Gap
 	Queues        []QueueSummary
+	KeyFiles      []KeyFileSummary
 	Strays        []string
 }
 
@@ -56,7 +57,7 @@ type QueueSummary struct {
 
 // Stat looks at every file, but reads of each segment only its beginning and its end, and of each queue its last entries.
 func (s *Store) Stat(ctx context.Context) (*Summary, error) {
-	sum := &Summary{Dir: s.dir, State: &s.State, SegmentSize: s.segmentSize, QueueFileSize: s.queueFileSize, Min: s.logMin(), Strays: s.strays}
+	sum := &Summary{Dir: s.dir, State: &s.State, SegmentSize: s.segmentSize, QueueFileSize: s.queueFileSize, Min: s.logMin(), KeyFiles: s.KeyFiles(), Strays: s.strays}
 	known, err := s.statQueues(ctx, sum)
 	if err != nil {
 		return nil, err

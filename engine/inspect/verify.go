@@ -49,6 +49,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (*Report, error) {
 		v.planIndex()
 	}
 	defer v.closeIndex()
+	v.planSeals()
 	if err := v.readQueues(); err != nil {
 		return nil, err
 	}
@@ -61,6 +62,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (*Report, error) {
 	if !o.NoIndex {
 		v.finishIndex()
 	}
+	v.finishSeals()
 	v.checkCheckpoint()
 	v.checkMark()
 	r.finish(began)
@@ -84,6 +86,7 @@ type verifier struct {
 
 	queueState
 	index indexState
+	seals sealState
 }
 
 // plan decides, as recovery does, from where on a record that is not whole is the torn end.
@@ -177,6 +180,7 @@ func (v *verifier) segment(i int, f *segmentFile) error {
 	w := &walk{f: f, b: m.bytes, foreign: v.s.State.Lock.Last != "ringmq"}
 	end := f.base
 	if !v.ended {
+		v.beginSeal(f)
 		end, err = w.run(f.base, v)
 		v.report.Bytes += end - f.base
 		switch {
@@ -191,6 +195,7 @@ func (v *verifier) segment(i int, f *segmentFile) error {
 		}
 		v.report.End = max(v.report.End, end)
 		v.ended = end < f.base+int64(len(m.bytes))
+		v.endSeal(w, !v.ended && i < v.lastUsed)
 	}
 	if v.ended && !v.report.InUse {
 		v.tail(w, end)
@@ -224,6 +229,9 @@ func (v *verifier) whole(w *walk, r *message.Record) error {
 	if w.zeros {
 		report.add(Finding{Kind: KindRecord, Severity: Unfinished, Path: w.f.path, Offset: int64(r.Offset), Number: -1, Count: int64(r.Size), Lasting: true,
 			Text: fmt.Sprintf("the record at %d has zeros in its properties; a Java broker went on behind it, so it counts as whole", r.Offset)})
+	}
+	if v.seals.maker != nil {
+		v.seals.maker.Record(r)
 	}
 	switch {
 	case v.o.NoIndex:

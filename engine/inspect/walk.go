@@ -37,11 +37,7 @@ func (w *walk) run(at int64, v visitor) (end int64, err error) {
 	defer segment.CatchFault(&err, "inspect: segment "+w.f.name, debug.SetPanicOnFault(true))
 	limit := w.f.base + int64(len(w.b))
 	for limit-end >= message.BlankLen {
-		kind, why := message.Check(w.b[end-w.f.base:], message.Offset(end), &w.record)
-		w.zeros = w.foreign && errors.Is(why, message.ErrZerosInText) && w.goesOn(end+int64(w.record.Size))
-		if w.zeros {
-			kind = message.Whole
-		}
+		kind, why := w.look(end)
 		switch kind {
 		case message.Blank:
 			return limit, nil
@@ -60,6 +56,16 @@ func (w *walk) run(at int64, v visitor) (end int64, err error) {
 	}
 	// Too little room for an end record: only another writer leaves a segment like that.
 	return max(end, limit), nil
+}
+
+// look says what stands at at; a whole record is then in record.
+func (w *walk) look(at int64) (kind message.Kind, why error) {
+	kind, why = message.Check(w.b[at-w.f.base:], message.Offset(at), &w.record)
+	w.zeros = w.foreign && errors.Is(why, message.ErrZerosInText) && w.goesOn(at+int64(w.record.Size))
+	if w.zeros {
+		kind = message.Whole
+	}
+	return kind, why
 }
 
 // goesOn tells whether a record or the end of the segment stands at at, maybe behind others with zeros in their text.

@@ -139,18 +139,28 @@ func appendHashes(dst []int32, r *message.Record) []int32 {
 	if r.SysFlag&message.SysFlagRollback == message.SysFlagRollback {
 		return dst
 	}
+	var unique, keys, tags []byte
+	for name, value := range message.Properties(r.Properties) { // one pass: it is done for every message
+		switch string(name) {
+		case message.PropertyUniqueKey:
+			unique = value
+		case message.PropertyKeys:
+			keys = value
+		case message.PropertyTags:
+			tags = value
+		}
+	}
 	topic := topicHash(r.Topic)
-	if unique, ok := message.Property(r.Properties, message.PropertyUniqueKey); ok {
+	if len(unique) > 0 {
 		dst = append(dst, absolute(message.JavaHash(topic, unique)))
 	}
-	keys, _ := message.Property(r.Properties, message.PropertyKeys)
 	for len(keys) > 0 {
 		var key []byte
 		if key, keys = cutKey(keys); len(key) > 0 {
 			dst = append(dst, absolute(message.JavaHash(topic, key)))
 		}
 	}
-	if tags, ok := message.Property(r.Properties, message.PropertyTags); ok {
+	if len(tags) > 0 {
 		dst = append(dst, absolute(message.JavaHash(tagHash(topic), tags)))
 	}
 	return dst

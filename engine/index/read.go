@@ -115,11 +115,12 @@ func (r *Reader) Next() (e Entry, why string, ok bool, err error) {
 		from := r.geometry.entryAt(1)
 		r.entries = bufio.NewReaderSize(io.NewSectionReader(r.file, from, r.geometry.entryAt(r.limit)-from), 256<<10)
 	}
-	var b [entryLen]byte
-	if _, err := io.ReadFull(r.entries, b[:]); err != nil {
+	b, err := r.entries.Peek(entryLen)
+	if err != nil {
 		return Entry{}, "", false, err
 	}
-	read := decodeEntry(b[:])
+	read := decodeEntry(b)
+	_, _ = r.entries.Discard(entryLen) // which it has
 	e = Entry{r.next, read.hash, read.offset, read.seconds, read.previous}
 	r.next++
 	if e.Hash < 0 {

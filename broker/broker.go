@@ -278,10 +278,16 @@ func (b *Broker) Close(ctx context.Context) error {
 	// A handler that was under way may have made a topic since. Its message is stored, and the next start finds the topic by its queue.
 	b.api.TopicsSaved(errStopped)
 	if s != nil {
-		errs = append(errs, s.Close(ctx))
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeConnections)
+		defer cancel()
+		errs = append(errs, s.Close(closing))
 	}
 	return errors.Join(errs...)
 }
+
+// closeConnections bounds the end of the connections, which begins when the store is closed. That takes as long as it takes: very many queues
+// may have to be flushed.
+const closeConnections = 5 * time.Second
 
 // save writes every table that has changed.
 func (b *Broker) save() error {

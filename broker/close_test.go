@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,19 @@ type look func()
 func (l look) Sync(files []*segment.File) error {
 	l()
 	return flush.Plain{}.Sync(files)
+}
+
+// A store that takes long to close, longer than its broker was given to say goodbye, is closed all the same, and without an error.
+func TestCloseTakesItsTime(t *testing.T) {
+	t.Parallel()
+	b := start(t, options(t.TempDir()))
+	p := dial(t, b.Addrs()[0])
+	p.send(t, "T", "m")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := b.Close(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // When the store flushes for the last time, which is before it gives its lock back, the tables are on the disk.

@@ -35,17 +35,20 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkLookup finds one of so many keys in a full file of the original's size, warm; the record is not read.
-func BenchmarkLookup(b *testing.B) {
-	x := openTest(b, testOptions(b, 5_000_000, 20_000_000), Found{})
+// BenchmarkFullFile has as many keys as a file of the original's size, warm: to find one (the record is not read), and to open the index after a
+// clean stop and after a kill.
+func BenchmarkFullFile(b *testing.B) {
+	o := testOptions(b, 5_000_000, 20_000_000)
+	x := openTest(b, o, Found{})
 	const keys = 19_999_998
 	for i := range keys {
 		if err := x.add(Hash([]byte("T"), strconv.AppendInt(nil, int64(i), 10), Key), message.Offset(i)*1000, int64(i)); err != nil {
 			b.Fatal(err)
 		}
 	}
+	x.next = keys * 1000
 	flush(x)
-	b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+	b.Run("lookup", func(b *testing.B) {
 		b.ReportAllocs()
 		found := 0
 		for i := 0; b.Loop(); i++ {
@@ -59,4 +62,18 @@ func BenchmarkLookup(b *testing.B) {
 			b.Fatalf("%d found in %d lookups", found, b.N)
 		}
 	})
+	if err := x.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for _, clean := range []bool{true, false} {
+		b.Run(fmt.Sprintf("open/clean=%v", clean), func(b *testing.B) {
+			for b.Loop() {
+				x := openTest(b, o, Found{Clean: clean})
+				if x.Next() != keys*1000 {
+					b.Fatalf("it was built anew, from %d on", x.Next())
+				}
+				x.Close()
+			}
+		})
+	}
 }

@@ -1,10 +1,8 @@
 package index
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -207,38 +205,55 @@ func (x *Index) restore(p *progress, clean bool) error {
 	return err
 }
 
-// remake makes the slots of the entries, and so checks each of these.
+// remakeBytes of entries are read at a time.
+const remakeBytes = entryLen * 50_000
+
+// remake makes the slots of the entries, and so checks each of these. A full file has 400 MB of them, so it goes by large blocks.
 func (x *Index) remake(f *file) error {
 	h := &f.header
-	from := x.geometry.entryAt(1)
-	r := bufio.NewReaderSize(io.NewSectionReader(f.f, from, x.geometry.entryAt(h.count)-from), 1<<20)
-	var b [entryLen]byte
 	digest := xxhash.New()
-	used, last := int32(0), h.begin
-	for n := int32(1); n < h.count; n++ {
-		if _, err := io.ReadFull(r, b[:]); err != nil {
+	buffer := make([]byte, min(remakeBytes, entryLen*int64(h.count)))
+	made := remade{last: h.begin}
+	for n := int32(1); n < h.count; {
+		b := buffer[:min(int64(len(buffer)), entryLen*int64(h.count-n))]
+		if _, err := f.f.ReadAt(b, x.geometry.entryAt(n)); err != nil {
 			return err
 		}
-		_, _ = digest.Write(b[:]) // never fails
-		e := decodeEntry(b[:])
-		if e.hash < 0 || e.offset < last || e.offset > h.end || e.seconds < 0 || n == 1 && e.offset != h.begin {
-			return fmt.Errorf("entry %d is %+v behind position %d", n, e, last)
+		_, _ = digest.Write(b) // never fails
+		for ; len(b) > 0; n, b = n+1, b[entryLen:] {
+			if err := made.entry(x.table, h, n, decodeEntry(b)); err != nil {
+				return err
+			}
 		}
-		if before := x.table.slot(e.hash); e.previous != before {
-			return fmt.Errorf("entry %d follows entry %d in its chain, must follow %d", n, e.previous, before)
-		} else if before == 0 {
-			used++
-		}
-		x.table.setSlot(e.hash, n)
-		last = e.offset
 	}
-	if used != h.used || h.count > 1 && last != h.end {
-		return fmt.Errorf("%d slots are used up to position %d, header %+v", used, last, *h)
+	if made.used != h.used || h.count > 1 && made.last != h.end {
+		return fmt.Errorf("%d slots are used up to position %d, header %+v", made.used, made.last, *h)
 	}
 	if got, want := digest.Sum64(), x.digest.Sum64(); got != want {
 		return fmt.Errorf("checksum of %d entries is %016x, %016x was kept", h.count-1, got, want)
 	}
 	x.table.putHeader(h)
 	clear(x.table.dirty)
+	return nil
+}
+
+// remade is how far remake has come.
+type remade struct {
+	used int32          // slots
+	last message.Offset // of the entry before
+}
+
+func (m *remade) entry(t *table, h *header, n int32, e entry) error {
+	if e.hash < 0 || e.offset < m.last || e.offset > h.end || e.seconds < 0 || n == 1 && e.offset != h.begin {
+		return fmt.Errorf("entry %d is %+v behind position %d", n, e, m.last)
+	}
+	before := t.exchange(e.hash, n)
+	if e.previous != before {
+		return fmt.Errorf("entry %d follows entry %d in its chain, must follow %d", n, e.previous, before)
+	}
+	if before == 0 {
+		m.used++
+	}
+	m.last = e.offset
 	return nil
 }

@@ -50,6 +50,14 @@ func (t *table) setSlot(hash, n int32) {
 	t.touch(at) // a slot never lies across two pages: both are multiples of 4
 }
 
+// exchange sets a slot, but for its page's mark, and returns what it was.
+func (t *table) exchange(hash, n int32) int32 {
+	slot := t.head[t.geometry.slotAt(hash):]
+	before := int32(binary.BigEndian.Uint32(slot))
+	binary.BigEndian.PutUint32(slot, uint32(n))
+	return before
+}
+
 func (t *table) putHeader(h *header) {
 	h.put(t.head)
 	t.touch(0)

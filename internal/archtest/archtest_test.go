@@ -64,6 +64,7 @@ var heights = map[string]int{
 	"cmd/ringmq":       12,
 	"perf/bare":        0,
 	"perf/put":         7,
+	"perf/scale":       4,
 }
 
 const (

@@ -6,8 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ringmq/engine"
+	"ringmq/engine/message"
 )
 
 // benchOptions are those of a real store, but with segments of 64 MiB so that a short run rolls.
@@ -65,23 +69,35 @@ func benchPuts(b *testing.B, s *engine.Store, producers int) {
 	settle(b, s)
 }
 
-// BenchmarkPutKeyed is a put whose messages have a unique key of their own, a key and tags, with the index and without.
+// BenchmarkPutKeyed is a put whose messages have a unique key of their own, a key and tags: with queues and index, without the index, and
+// without both, as records that were rolled back have neither. Dispatch is waited for: "behind-ms" is how long it takes when the last put is
+// answered.
 func BenchmarkPutKeyed(b *testing.B) {
-	for _, without := range []bool{true, false} {
-		b.Run(fmt.Sprintf("size=1KiB/producers=1024/index=%v", !without), func(b *testing.B) {
+	for _, c := range []struct {
+		derived string
+		noIndex bool
+		sysFlag int32
+	}{
+		{"none", true, message.SysFlagRollback},
+		{"queues", true, 0},
+		{"queues+index", false, 0},
+	} {
+		b.Run("size=1KiB/inflight=1024/derived="+c.derived, func(b *testing.B) {
 			o := benchOptions(b.TempDir())
-			o.NoIndex = without
+			o.NoIndex = c.noIndex
 			s := open(b, o)
 			answers := make(chan *looper, 1024)
 			body := strings.Repeat("x", 1024-200)
 			for i := range 1024 {
 				l := &looper{answers: answers}
 				l.request.Message = text("BenchTopic", int32(i%8), body, fmt.Sprintf("UNIQ_KEY\x01%032d\x02KEYS\x01key-%d\x02TAGS\x01a\x02", 0, i))
+				l.request.Message.SysFlag = c.sysFlag
 				l.request.Done = l
 				answers <- l
 			}
 			b.ReportAllocs()
 			b.SetBytes(1 << 10)
+			began := cpuTime(b)
 			b.ResetTimer()
 			for i := range b.N {
 				l := <-answers
@@ -94,8 +110,36 @@ func BenchmarkPutKeyed(b *testing.B) {
 				<-answers
 			}
 			b.StopTimer()
+			answered := time.Now()
 			settle(b, s)
+			b.ReportMetric(float64(time.Since(answered).Microseconds())/1000, "behind-ms")
+			b.ReportMetric(float64((cpuTime(b)-began).Nanoseconds())/float64(b.N), "cpu-ns/op")
 		})
+	}
+}
+
+// BenchmarkFlushDerived flushes queues that have one new entry each, and the index: by one batch of the ring, or one file after the other. The
+// first time every file is new.
+func BenchmarkFlushDerived(b *testing.B) {
+	for _, queues := range []int{64, 1000, 10_000} {
+		for _, ring := range []bool{true, false} {
+			b.Run(fmt.Sprintf("queues=%d/ring=%v", queues, ring), func(b *testing.B) {
+				o := benchOptions(b.TempDir())
+				o.Ring = ring
+				o.QueueFlush = func() engine.QueueFlushSettings { // nobody else flushes
+					return engine.QueueFlushSettings{IntervalMS: 1 << 40, ThoroughIntervalMS: 1 << 40, LeastPages: 1 << 30}
+				}
+				s := open(b, o)
+				for b.Loop() {
+					b.StopTimer()
+					fill(b, s, queues, queues)
+					b.StartTimer()
+					if err := engine.FlushDerived(s); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -171,4 +215,44 @@ func BenchmarkOpen(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkOpenClean is a start after a clean stop, of a store with many segments or many queues. Nothing of the log is walked.
+func BenchmarkOpenClean(b *testing.B) {
+	for _, c := range []struct{ segments, queues int }{{100, 8}, {1, 10_000}} {
+		b.Run(fmt.Sprintf("segments=%d/queues=%d", c.segments, c.queues), func(b *testing.B) {
+			o := benchOptions(b.TempDir())
+			o.SegmentSize = 16 << 20
+			if c.segments > 1 {
+				o.SegmentSize = 1 << 20
+			}
+			s := open(b, o)
+			fill(b, s, max(c.segments*1000, c.queues), c.queues)
+			closeStore(b, s)
+			began := cpuTime(b)
+			for b.Loop() {
+				s, err := engine.Open(o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if r := s.Recovery(); !r.Clean || r.Records != 0 {
+					b.Fatalf("recovery %+v", r)
+				}
+				closeStore(b, s)
+				b.StartTimer()
+			}
+			b.ReportMetric((cpuTime(b)-began).Seconds()/float64(b.N)*1000, "cpu-ms/op") // with the stop
+		})
+	}
+}
+
+// cpuTime is what the process has used: on a machine that others use too, the clock on the wall tells little.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

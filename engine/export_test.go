@@ -31,3 +31,6 @@ var (
 	ReadDamage   = readDamage
 	AppendDamage = appendDamage
 )
+
+// FlushDerived makes queues and index durable.
+func FlushDerived(s *Store) error { return s.flushRecovered() }

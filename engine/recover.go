@@ -89,6 +89,7 @@ func (s *Store) loadQueues() (err error) {
 		Dir: s.paths.queues, FileSize: s.options.QueueFileSize, MaxOpen: s.options.MaxOpenQueues, Sync: derivedSync{s}, Logger: s.options.Logger,
 		Metrics: &s.queueMetrics,
 		Known:   func(id consumequeue.ID) message.QueueOffset { return known[id] },
+		Clean:   s.recovery.Clean && s.mark.Clean && s.lock.LastWasOwn(),
 	})
 	return err
 }

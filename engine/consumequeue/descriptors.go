@@ -195,16 +195,21 @@ func (d *descriptors) writeAt(q *Queue, number int64, b []byte, off int64) error
 	return nil
 }
 
-func (d *descriptors) useToWrite(q *Queue, number int64) (*descriptor, error) {
-	// When most of what may be open waits for a sync, it is time for one: it costs less for many files at once. It holds up whoever
-	// puts to or reads from q, so that there is a limit to what may be unsynced; with fewer hot queues than MaxOpen it never comes here.
+// relieve syncs when so many files wait for it: it costs less for many at once, but none of them can be closed before.
+func (d *descriptors) relieve(limit int) error {
 	d.mu.Lock()
-	crowded := d.unsynced >= max(d.limit*3/4, 1)
+	crowded := d.unsynced >= max(limit*3/4, 1)
 	d.mu.Unlock()
-	if crowded {
-		if err := d.sync(); err != nil {
-			return nil, err
-		}
+	if !crowded {
+		return nil
+	}
+	return d.sync()
+}
+
+func (d *descriptors) useToWrite(q *Queue, number int64) (*descriptor, error) {
+	// It holds up whoever puts to or reads from q. With fewer hot queues than MaxOpen it never comes to that, and a flush makes room before.
+	if err := d.relieve(d.limit); err != nil {
+		return nil, err
 	}
 	f, err := d.use(q, number)
 	if err != nil {

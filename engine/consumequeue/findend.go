@@ -16,6 +16,32 @@ const (
 	maxSearchRead = 256_000
 )
 
+// cleanEnd is where a clean stop of ours left the end: it is one read to see that the last entry is there, and that none follows in its file,
+// which is the last one. False when it is not so, or not known.
+func (l *loader) cleanEnd(id ID, files []listedFile) (end int64, ok bool, err error) {
+	t := l.table
+	known := int64(t.o.Known(id))
+	number, off := t.place(known - 1)
+	last := files[len(files)-1].number
+	if !t.o.Clean || known <= files[0].number*(t.o.FileSize/EntrySize) || number != last || off+2*EntrySize > t.o.FileSize {
+		return 0, false, nil
+	}
+	f, err := l.open(t.path(id, number))
+	if err != nil {
+		return 0, false, err
+	}
+	b := l.room(2 * EntrySize)
+	if f.readAt(b, off) != nil {
+		return 0, false, nil // the search knows what to do
+	}
+	e, there := DecodeEntry(b)
+	if _, more := DecodeEntry(b[EntrySize:]); !there || more {
+		return 0, false, nil
+	}
+	l.last = e
+	return known, true, nil
+}
+
 // findEnd is the number of the first unit that is not an entry. The search begins where the caller of Open knows entries to be, else with
 // the third-last file: what lies before that was whole long before the last stop.
 func (l *loader) findEnd(id ID, files []listedFile) (int64, error) {

@@ -58,7 +58,12 @@ func (t *Table) writeTails() error {
 	t.dirty = nil
 	t.dirtyMu.Unlock()
 	for i, q := range dirty {
-		if err := q.flushTail(); err != nil {
+		// A little before whoever puts would have to, with the queue's lock.
+		err := t.files.relieve(t.files.limit * 3 / 4)
+		if err == nil {
+			err = q.flushTail()
+		}
+		if err != nil {
 			t.dirtyMu.Lock()
 			t.dirty = append(t.dirty, dirty[i:]...)
 			t.dirtyMu.Unlock()

@@ -201,7 +201,10 @@ func (l *loader) load(found listed) error {
 	perFile := t.o.FileSize / EntrySize
 	first := files[0].number * perFile
 	l.last = filler
-	end, err := l.findEnd(found.id, files)
+	end, clean, err := l.cleanEnd(found.id, files)
+	if err == nil && !clean {
+		end, err = l.findEnd(found.id, files)
+	}
 	if err != nil {
 		return err
 	}
@@ -210,8 +213,10 @@ func (l *loader) load(found listed) error {
 	if i := int(last - files[0].number); i+1 < len(files) && end == files[i+1].number*perFile {
 		last++
 	}
-	if err := l.erase(found.id, end, last, files); err != nil {
-		return err
+	if !clean {
+		if err := l.erase(found.id, end, last, files); err != nil {
+			return err
+		}
 	}
 	q.first.Store(first)
 	q.max.Store(end)

@@ -211,3 +211,20 @@ func FuzzOpen(f *testing.F) {
 		check(t, table.Close())
 	})
 }
+
+// After a clean stop the end is where it is known to be, if the last entry is there and none follows; else it is searched as ever.
+func TestKnownAfterACleanStop(t *testing.T) {
+	for _, n := range []int{1, 2, perFile - 1, perFile, perFile + 1, 2*perFile - 1, 2 * perFile, 2*perFile + 7} {
+		dir := made(t, n)
+		for known := max(n-2, 0); known < n+3; known++ {
+			table := open(t, consumequeue.Options{Dir: dir, Clean: true, Known: func(consumequeue.ID) message.QueueOffset {
+				return message.QueueOffset(known)
+			}})
+			q := table.Get(zero)
+			if q.Max() != message.QueueOffset(n) || q.Next != q.Max() || q.LastOffset() != entry(n-1).End() {
+				t.Errorf("%d entries, known %d: max %d, next %d, last record ends at %d", n, known, q.Max(), q.Next, q.LastOffset())
+			}
+			check(t, table.Close())
+		}
+	}
+}

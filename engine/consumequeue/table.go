@@ -29,6 +29,8 @@ type Options struct {
 	// Known, when it is set, is a number below which all entries of a queue are known to be durable, 0 if none are: the search for
 	// the queue's end begins there, which makes Open quick.
 	Known func(ID) message.QueueOffset
+	// Clean says that we had the files last and stopped cleanly: nothing stands behind the entries that are Known, so it is not looked for.
+	Clean bool
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -23,6 +23,11 @@ const (
 	minAhead = 16 << 20
 	maxAhead = 128 << 20
 
+	// A flush of very many queues takes seconds, of which the log's own flush gets its share. Behind one the next waits restTimes as long, unless
+	// there is so much to walk already for a start after a kill, or the thorough interval is over.
+	restTimes = 4
+	restBytes = 512 << 20
+
 	// minIntervalMS keeps a setting of 0 from becoming a busy loop.
 	minIntervalMS = 10
 )
@@ -94,6 +99,8 @@ type Keeper struct {
 	candidate    Position   // one further on, until it is settled
 	entries      int64      // of Position.Entries: flushed
 	lastThorough int64      // ms
+	flushedMS    int64      // when the last flush of the queues ended,
+	restMS       int64      // and for how long from then on none is worth its while
 }
 
 // NewKeeper makes a keeper that has not written anything yet.
@@ -246,10 +253,19 @@ func (k *Keeper) round() error {
 		}
 		return k.keep(true, false)
 	}
-	dirty := k.o.Position().Entries - k.entries
+	position := k.o.Position()
+	if since := now - k.flushedMS; since >= 0 && since < k.restMS && position.Dispatched-mark.Dispatched < restBytes {
+		return k.saveNewSegment(&mark)
+	}
+	dirty := position.Entries - k.entries
 	if dirty > 0 && dirty*entrySize >= int64(settings.LeastPages)*pageSize {
 		return k.keep(false, false)
 	}
+	return k.saveNewSegment(&mark)
+}
+
+// saveNewSegment saves how far the log is flushed when that lies in another segment than mark says.
+func (k *Keeper) saveNewSegment(mark *checkpoint.Mark) error {
 	if segment := k.o.SegmentSize; int64(k.o.Log.Flushed())/segment > int64(mark.Flushed)/segment {
 		return k.saveLogMark()
 	}
@@ -290,6 +306,11 @@ func (k *Keeper) keep(thorough, clean bool) error {
 
 // flushDerived flushes the queues and, when that is due, the index: its files are synced in one batch with theirs.
 func (k *Keeper) flushDerived(thorough bool) error {
+	begun := k.o.Now()
+	defer func() {
+		k.flushedMS = k.o.Now()
+		k.restMS = restTimes * (k.flushedMS - begun)
+	}()
 	index := k.o.Index
 	if index == nil {
 		return k.o.Queues.Flush()

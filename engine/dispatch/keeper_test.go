@@ -29,6 +29,7 @@ type keptStore struct {
 	happened []string
 	flushErr error
 	flushing chan struct{} // Flush waits for it if it is not nil
+	takes    time.Duration // and so long
 
 	limit    message.Offset
 	limitErr error
@@ -86,6 +87,7 @@ func (k *keptStore) Flush() error {
 	if k.flushing != nil {
 		<-k.flushing
 	}
+	time.Sleep(k.takes)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note("queues")
@@ -438,6 +440,40 @@ func TestKeeperClockSetBack(t *testing.T) {
 		synctest.Wait()
 		if got := k.take(); !slices.Equal(got, []string{"log", "queues"}) {
 			t.Errorf("a second after the clock was set back: %v", got)
+		}
+		if err := keeper.Close(false); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Behind a flush that took long, as one of very many queues does, the next one waits; but not when a start after a kill would have a lot to walk.
+func TestKeeperRestsAfterALongFlush(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keptStore{table: openTable(t, filepath.Join(dir, "queues")), position: dispatch.Position{Last: -1}, takes: 2 * time.Second}
+		keeper := keeperOf(k, dir)
+		if err := keeper.Start(); err != nil { // its own flush takes 2 s, too
+			t.Fatal(err)
+		}
+		k.take()
+		flushed := func(what string, d time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if got := k.take(); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		k.set(1000, 1000, at(1000, 900, 1000))
+		flushed("too early", 7900*time.Millisecond)
+		flushed("after four times as long, and as long as it takes", 2200*time.Millisecond, "queues")
+		k.set(2000, 2000, at(2000, 1900, 2000))
+		flushed("too early again", 7*time.Second)
+		k.set(600<<20, 600<<20, at(600<<20, 600<<20-100, 3000))
+		flushed("a lot to walk", 3*time.Second, "queues")
+		if m := readMark(t, dir); m.Dispatched != 600<<20 {
+			t.Errorf("mark %+v", m)
 		}
 		if err := keeper.Close(false); err != nil {
 			t.Fatal(err)

@@ -100,8 +100,12 @@ func printComparison(w io.Writer, c *inspect.Comparison) {
 }
 
 func printSide(w io.Writer, name string, s *inspect.Side) {
-	fmt.Fprintf(w, "%-7s %s: %d records in %d to %d, segments of %d bytes, %d queues, %d keys in %d files", name, s.Dir, s.Records, s.Min, s.End,
-		s.SegmentSize, s.Queues, s.Keys, s.IndexFiles)
+	plural := "s"
+	if s.IndexFiles == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(w, "%-7s %s: %d records in %d to %d, segments of %d bytes, %d queues, %d keys in %d file%s", name, s.Dir, s.Records, s.Min, s.End,
+		s.SegmentSize, s.Queues, s.Keys, s.IndexFiles, plural)
 	if s.HoleBytes > 0 {
 		fmt.Fprintf(w, ", %d bytes hold no whole record", s.HoleBytes)
 	}

@@ -108,15 +108,11 @@ func tellOutcome(out io.Writer, jsonFile string, o *repair.Outcome) error {
 
 func printPlan(w io.Writer, p *repair.Plan, mood string) {
 	for _, a := range p.Actions {
-		place := plainText(a.Path)
-		if a.QueueID != nil {
-			place = fmt.Sprintf("queue %s/%d", plainText(a.Topic), *a.QueueID)
-		}
-		fmt.Fprintf(w, "%s%-8s %s: %s\n", mood, a.Verb, place, plainText(a.Text))
+		fmt.Fprintf(w, "%s%-8s %s: %s\n", mood, a.Verb, placeOf(a.Path, a.Topic, a.QueueID), plainText(a.Text))
 	}
 	for i := range p.Lasting {
 		f := &p.Lasting[i]
-		fmt.Fprintf(w, "stays    %s: %s: %s\n", f.Kind, plainText(f.Path), plainText(f.Text))
+		fmt.Fprintf(w, "stays    %s: %s: %s\n", f.Kind, placeOf(f.Path, f.Topic, f.QueueID), plainText(f.Text))
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(w, "note     %s\n", note)

@@ -86,11 +86,7 @@ func writeJSON(out io.Writer, name string, report any) error {
 func printReport(w io.Writer, r *inspect.Report) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		place := plainText(f.Path)
-		if f.QueueID != nil {
-			place = fmt.Sprintf("queue %s/%d", plainText(f.Topic), *f.QueueID)
-		}
-		fmt.Fprintf(w, "%-10s %s: %s: %s\n", f.Severity, f.Kind, place, plainText(f.Text))
+		fmt.Fprintf(w, "%-10s %s: %s: %s\n", f.Severity, f.Kind, placeOf(f.Path, f.Topic, f.QueueID), plainText(f.Text))
 	}
 	if r.Unlisted > 0 {
 		fmt.Fprintf(w, "and %d findings more\n", r.Unlisted)
@@ -125,6 +121,14 @@ func printReport(w io.Writer, r *inspect.Report) {
 	default:
 		fmt.Fprintln(w, "whole")
 	}
+}
+
+// placeOf names a queue, or a file.
+func placeOf(path, topic string, queueID *int32) string {
+	if queueID == nil {
+		return plainText(path)
+	}
+	return fmt.Sprintf("queue %s/%d", plainText(topic), *queueID)
 }
 
 // progressOn draws a bar if out is a terminal. done wipes it out.

@@ -72,13 +72,20 @@ func (p *Plan) fromQueues(r *inspect.Report) (made bool) {
 			p.queue(Drop, need.ID, 0, "what stands behind its end: "+need.Why)
 		}
 		if need.Missing > 0 {
-			p.queue(Complete, need.ID, need.Missing, fmt.Sprintf("%d entries of records that have none", need.Missing))
+			p.queue(Complete, need.ID, need.Missing, entries(need.Missing)+" of records that have none")
 		}
 		if need.Behind > 0 {
-			p.queue(Drop, need.ID, need.Behind, fmt.Sprintf("%d entries of records behind the end of the log", need.Behind))
+			p.queue(Drop, need.ID, need.Behind, entries(need.Behind)+" of records behind the end of the log")
 		}
 	}
 	return made
+}
+
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
 }
 
 func (p *Plan) queue(verb Verb, id consumequeue.ID, n int64, text string) {
@@ -111,8 +118,18 @@ func (p *Plan) indexBehind(s *inspect.Store, r *inspect.Report) bool {
 // fromSmall comes last: mark and checkpoint are written after everything else, and whenever something was.
 func (p *Plan) fromSmall(r *inspect.Report) {
 	needs := &r.Needs
+	written := make(map[string]bool)
 	for _, small := range needs.Small {
+		written[small.Path] = true
 		p.add(Write, small.Path, -1, 0, "%s", small.Why)
+	}
+	if len(p.Actions) == 0 && !needs.Abort {
+		return
+	}
+	for _, path := range []string{filepath.Join(p.Dir, "checkpoint"), filepath.Join(p.Dir, "ringmq", "mark")} {
+		if !written[path] {
+			p.add(Write, path, -1, 0, "as a clean stop leaves it")
+		}
 	}
 	if needs.Abort {
 		p.add(Remove, filepath.Join(p.Dir, "abort"), -1, 0, "the last stop was not complete; after the repair nothing is left to do")

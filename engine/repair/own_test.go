@@ -184,7 +184,9 @@ func TestDamageIsRepaired(t *testing.T) {
 			}
 			var verbs []repair.Verb
 			for _, a := range plan.Actions {
-				verbs = append(verbs, a.Verb)
+				if a.Text != always {
+					verbs = append(verbs, a.Verb)
+				}
 			}
 			if !slices.Equal(verbs, c.verbs) || len(plan.Lasting) > 0 {
 				t.Errorf("would %v (%+v), want %v", texts(plan), plan.Lasting, c.verbs)
@@ -217,6 +219,9 @@ func TestDamageIsRepaired(t *testing.T) {
 	}
 }
 
+// always is why checkpoint and mark are written whenever anything is done.
+const always = "as a clean stop leaves it"
+
 func lastSegment(dir string, r *inspect.Report) string {
 	return filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", r.End/segmentSize*segmentSize))
 }
@@ -236,7 +241,7 @@ func TestDamageOfTheLogStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(out.Plan.Lasting) != 2 || out.Plan.Lasting[0].Offset != 0 || len(out.Plan.Actions) != 1 || out.Plan.Actions[0].Verb != repair.Write {
+	if len(out.Plan.Lasting) != 2 || out.Plan.Lasting[0].Offset != 0 || len(out.Plan.Actions) != 2 || out.Plan.Actions[0].Verb != repair.Write {
 		t.Errorf("%v, %+v", texts(out.Plan), out.Plan.Lasting)
 	}
 	if now, err := os.ReadFile(log); err != nil || string(now) != string(damaged) {
@@ -268,7 +273,7 @@ func TestNumbersStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(out.Plan.Actions) != 1 || out.Plan.Actions[0].Verb != repair.Rebuild {
+	if len(out.Plan.Actions) != 3 || out.Plan.Actions[0].Verb != repair.Rebuild {
 		t.Errorf("%v", texts(out.Plan))
 	}
 	if out.After.Fillers != 1 || out.After.Entries != messages {

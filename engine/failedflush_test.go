@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,44 @@ func TestStartIsRefusedWhenTheDeviceHasLostWrites(t *testing.T) {
 	s = open(t, o)
 	if got := bodies(records(t, s, testTopic, 0)); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("serves %q", got)
+	}
+	audit(t, s)
+}
+
+// A process is killed while it makes a segment ahead, before the folder is synced; the next one finds the segment and appends to it. A power
+// cut must not take the name away, and with it what was acknowledged since.
+func TestNameThatAKillLeftOutlivesAPowerCut(t *testing.T) {
+	t.Parallel()
+	disk := memstore.New()
+	o := small(t.TempDir())
+	o.SyncFlush = true
+	o.Storage = func(string) (segment.Storage, error) { return disk, nil }
+	hold, entered := make(chan struct{}), make(chan struct{})
+	disk.Inject(&memstore.Fault{Op: memstore.OpCreate, Nth: 2, Hold: hold, Entered: entered})
+	s := open(t, o)
+	kept := []string{"first"}
+	put(t, s, 0, kept[0])
+	<-entered
+	killed := disk.KillClone()
+	mark, err := os.ReadFile(o.Dir + "/ringmq/mark")
+	mustBe(t, err, nil)
+	close(hold)
+	closeStore(t, s)
+
+	disk = killed
+	writeFile(t, o.Dir+"/ringmq/mark", mark)
+	writeFile(t, o.Dir+"/abort", nil)
+	s = open(t, o)
+	for i := range 100 { // beyond the first segment
+		kept = append(kept, fmt.Sprint(i, strings.Repeat(".", 1000)))
+		put(t, s, 0, kept[len(kept)-1])
+	}
+	disk = disk.CrashClone(rand.New(rand.NewPCG(1, 2)), 0)
+	mustBe(t, s.Close(), nil)
+	writeFile(t, o.Dir+"/abort", nil)
+	s = open(t, o)
+	if got := bodies(records(t, s, testTopic, 0)); !slices.Equal(got, kept) {
+		t.Errorf("%d messages of %d are there", len(got), len(kept))
 	}
 	audit(t, s)
 }

@@ -33,7 +33,7 @@ func (s *Store) openIndex() {
 	}
 	x, err := index.Open(index.Options{
 		Dir: s.paths.index, Progress: s.paths.indexed, Slots: int32(o.IndexSlots), Entries: int32(o.IndexEntries),
-		Now: o.Now, Logger: o.Logger, Metrics: &s.indexMetrics,
+		Now: o.Now, Logger: o.Logger, Metrics: &s.indexMetrics, Sync: derivedSync{s}.syncer().SyncFds,
 	}, index.Found{
 		Clean: s.recovery.Clean && s.mark.Clean && s.lock.LastWasOwn(), Min: s.log.Min(),
 		Stands: func(at message.Offset, storeMS int64) bool { return s.recordStands(at, storeMS) == nil },
@@ -116,9 +116,16 @@ type derivedSync struct{ store *Store }
 // SyncFds says how it went for the queues; the index is told by itself.
 func (d derivedSync) SyncFds(fds []int) error {
 	if x := d.store.index; x != nil {
-		return x.SyncWith(fds, d.store.queueRing.SyncFdsEach)
+		return x.SyncWith(fds, d.syncer().SyncFdsEach)
 	}
-	return d.store.queueRing.SyncFds(fds)
+	return d.syncer().SyncFds(fds)
+}
+
+func (d derivedSync) syncer() DerivedSyncer {
+	if syncer := d.store.options.DerivedSyncer; syncer != nil {
+		return syncer
+	}
+	return d.store.queueRing
 }
 
 // catchUp is a goroutine that puts into the index what the dispatcher passed over: because the index was behind when the store was opened,

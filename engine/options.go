@@ -68,6 +68,8 @@ type Options struct {
 	Storage func(dir string) (segment.Storage, error)
 	// Syncer replaces the way files of the log become durable. Nil: the ring, or plain fdatasync.
 	Syncer flush.Syncer
+	// DerivedSyncer replaces the way files of queues and index become durable. Nil: the ring, or plain fdatasync.
+	DerivedSyncer DerivedSyncer
 	// DiskUsage tells how full the file system of dir is, 0 to 1. Nil: statfs, as df counts.
 	DiskUsage func(dir string) (float64, error)
 }
@@ -84,6 +86,13 @@ type Arrivals interface {
 // must not block or call the store. It answers by p.Replicated, exactly once, under no lock.
 type Replicator interface {
 	Await(end message.Offset, p *PutRequest)
+}
+
+// DerivedSyncer makes files of queues and index durable; *uring.Queue satisfies it. Every file is synced, also when another one fails; the
+// error is that of the first that failed.
+type DerivedSyncer interface {
+	SyncFds(fds []int) error
+	SyncFdsEach(fds []int, errs []error) error // tells of each how it went, unless errs is nil
 }
 
 func (o Options) withDefaults() Options {

@@ -65,10 +65,14 @@ func checkFile(info segment.Info, size int64, last bool) error {
 	return nil
 }
 
-// Refresh makes everything that stands in the files durable from position from on, and with drop it makes sure that what is read there
+// Refresh makes the names of the segments durable, and everything that stands in the files from position from on, and with drop it makes sure that what is read there
 // comes from the device: an earlier process may have left pages in the cache that the device never took. An error means that bytes
 // were lost, or may be; when it is opened the next time the log shows what the device has. Before anything is read or written.
 func (l *Log) Refresh(from message.Offset, drop bool) error {
+	// A process that was killed while it made a segment ahead may have left a name that a power cut takes away, with what is appended now.
+	if err := l.options.Storage.Settle(); err != nil {
+		return fmt.Errorf("commitlog: names of segments: %w", err)
+	}
 	for _, f := range l.set.Files() {
 		if f.End() <= int64(from) {
 			continue

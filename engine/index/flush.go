@@ -124,10 +124,8 @@ func (x *Index) Finish() {
 	x.flushing.Lock()
 	defer x.flushing.Unlock()
 	err := x.syncErr
-	if !x.synced {
-		for _, f := range x.batch {
-			err = errors.Join(err, fdatasync(int(f.f.Fd())))
-		}
+	if !x.synced && len(x.batch) > 0 {
+		err = x.syncBatch()
 	}
 	x.mu.Lock()
 	names := x.newNames
@@ -148,6 +146,22 @@ func (x *Index) Finish() {
 		return
 	}
 	x.finished()
+}
+
+// syncBatch syncs what nobody took along. flushing is held.
+func (x *Index) syncBatch() error {
+	fds := make([]int, 0, len(x.batch))
+	for _, f := range x.batch {
+		fds = append(fds, int(f.f.Fd()))
+	}
+	if x.o.Sync != nil {
+		return x.o.Sync(fds)
+	}
+	var errs []error
+	for _, fd := range fds {
+		errs = append(errs, fdatasync(fd))
+	}
+	return errors.Join(errs...)
 }
 
 // finished notes what is durable. flushing is held.

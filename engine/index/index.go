@@ -52,6 +52,9 @@ type Options struct {
 	Now      func() int64
 	Logger   *slog.Logger
 	Metrics  *Metrics // nil: none
+
+	// Sync makes files durable that were not synced in one batch with those of others. Nil: fdatasync of one after the other.
+	Sync func(fds []int) error
 }
 
 // Metrics counts what an Index does.

@@ -66,6 +66,14 @@ func (d *Dir) List() ([]Info, error) {
 	return infos, nil
 }
 
+// Settle syncs the directory.
+func (d *Dir) Settle() error {
+	if err := durable.SyncDir(d.path); err != nil {
+		return fmt.Errorf("segment: %w", err)
+	}
+	return nil
+}
+
 // Open maps an existing file.
 func (d *Dir) Open(name string, size int64) (Backing, error) {
 	path := d.file(name)

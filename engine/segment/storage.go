@@ -17,6 +17,7 @@ import (
 // Storage is one directory of fixed-size files; the seam for faults. Names are plain file names.
 type Storage interface {
 	List() ([]Info, error)                           // sorted by name, stray names included
+	Settle() error                                   // what List tells is durable: a process that was killed may have left names that are not
 	Open(name string, size int64) (Backing, error)   // error if it is missing or of another size
 	Create(name string, size int64) (Backing, error) // really allocated, all zero, file and directory durable; fails if it exists
 	Resize(name string, size int64) error            // recovery only: pads with allocated zeros or cuts; same size: allocates holes

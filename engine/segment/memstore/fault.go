@@ -6,6 +6,7 @@ type Op string
 // The operations that Inject can strike.
 const (
 	OpList   Op = "list"
+	OpSettle Op = "settle"
 	OpOpen   Op = "open"
 	OpCreate Op = "create"
 	OpResize Op = "resize"

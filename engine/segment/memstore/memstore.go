@@ -67,6 +67,23 @@ func (s *Storage) List() ([]segment.Info, error) {
 	return infos, nil
 }
 
+// Settle makes all names that there are durable, and the absence of all others.
+func (s *Storage) Settle() error {
+	if err := s.run(OpSettle, "").err(); err != nil {
+		return fmt.Errorf("memstore: settle: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.volatile {
+		return nil
+	}
+	s.ghosts = nil
+	for _, f := range s.files {
+		f.named = true
+	}
+	return nil
+}
+
 // Open returns an existing file; several may have it open.
 func (s *Storage) Open(name string, size int64) (segment.Backing, error) {
 	if err := s.run(OpOpen, name).err(); err != nil {

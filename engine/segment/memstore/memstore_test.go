@@ -271,3 +271,76 @@ func TestDropCacheShowsWhatTheDeviceHas(t *testing.T) {
 		}
 	}
 }
+
+func TestCrashTearsSomePages(t *testing.T) {
+	t.Parallel()
+	s := New()
+	b := create(t, s, "a")
+	for at := int64(0); at < PageSize; at += SectorSize {
+		write(t, b, at, "x")
+	}
+	torn := 0
+	for seed := range uint64(400) {
+		page, kept := s.CrashClone(newRand(seed), 50).Live("a"), 0
+		for at := 0; at < PageSize; at += SectorSize {
+			if page[at] == 'x' {
+				kept++
+			}
+		}
+		if kept > 0 && kept < PageSize/SectorSize {
+			torn++
+		}
+	}
+	if torn == 0 || torn > 100 {
+		t.Errorf("%d of 400 pages are torn, want about one in %d", torn, tornPages)
+	}
+}
+
+// A process that ended leaves the page cache and the names as they are: to be synced by the next one, or lost.
+func TestKillKeepsWhatIsNotDurable(t *testing.T) {
+	t.Parallel()
+	s := New()
+	b := create(t, s, "a")
+	write(t, b, 0, "durable")
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, b, PageSize, "cached")
+	hold, entered, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s.Inject(&Fault{Op: OpCreate, Name: "b", Hold: hold, Entered: entered})
+	go func() {
+		defer close(done)
+		_, _ = s.Create("b", size)
+	}()
+	<-entered
+	killed := s.KillClone()
+	close(hold)
+	<-done
+
+	if got := killed.Live("a"); string(got[PageSize:PageSize+6]) != "cached" || killed.Live("b") == nil {
+		t.Error("the page cache was lost")
+	}
+	cut := killed.CrashClone(newRand(1), 0)
+	if got := cut.Live("a"); string(got[:7]) != "durable" || got[PageSize] != 0 || cut.Live("b") != nil {
+		t.Error("the end of the process made something durable")
+	}
+	if err := killed.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	if killed.CrashClone(newRand(1), 0).Live("b") == nil {
+		t.Error("a settled name was lost")
+	}
+	if s.CrashClone(newRand(1), 0).Live("b") == nil {
+		t.Error("the kill disturbed the one that was killed")
+	}
+}
+
+func TestRotIsOnTheDevice(t *testing.T) {
+	t.Parallel()
+	s := New()
+	create(t, s, "a")
+	s.Rot("a", 7, 0x10)
+	if s.Live("a")[7] != 0x10 || s.CrashClone(newRand(1), 0).Live("a")[7] != 0x10 {
+		t.Error("the byte is as it was")
+	}
+}

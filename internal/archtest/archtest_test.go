@@ -26,6 +26,8 @@ var heights = map[string]int{
 	"internal/mutant":     0,
 	"internal/properties": 0,
 	"internal/config":     2,
+	"internal/crashtest":  4,
+	"internal/sim":        7,
 
 	"uring":                   1,
 	"engine/message":          1,

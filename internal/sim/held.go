@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"ringmq/engine/segment/memstore"
+	"ringmq/internal/crashtest"
+)
+
+// held is an operation of the disk that is going to hang, or hangs.
+type held struct {
+	what             string
+	entered, release chan struct{}
+	gone             bool
+}
+
+// struck tells whether it hangs.
+func (h *held) struck() bool {
+	if h == nil || h.gone {
+		return false
+	}
+	select {
+	case <-h.entered:
+		return true
+	default:
+		return false
+	}
+}
+
+// letGo ends the hanging.
+func (h *held) letGo() {
+	if h != nil && !h.gone {
+		h.gone = true
+		close(h.release)
+	}
+}
+
+// The places where a machine can be held, as often as they stand here.
+var places = []string{
+	"write", "write", "write", "sync", "sync", "sync", "create", "create", "remove", "remove", "remove", "move", "resize",
+	"queues before sync", "queues before sync", "queues after sync", "queues after sync",
+}
+
+// hold makes the disk hang at one of its next operations.
+func (m *machine) hold(rng *rand.Rand) {
+	place, nth := places[rng.IntN(len(places))], 1+rng.IntN(3)
+	if m.shape.Few && strings.HasPrefix(place, "queues") {
+		place = "write"
+	}
+	m.holdAt(place, nth)
+}
+
+func (m *machine) holdAt(place string, nth int) {
+	if m.held != nil {
+		return
+	}
+	m.held = &held{what: place, entered: make(chan struct{}), release: make(chan struct{})}
+	m.say("hold %s %d", place, nth)
+	switch place {
+	case "queues before sync", "queues after sync":
+		m.disk.HoldSync(&crashtest.Hold{Nth: nth, After: place == "queues after sync", Entered: m.held.entered, Release: m.held.release})
+	case "write", "sync", "create", "remove", "move", "resize":
+		m.disk.Log.Inject(&memstore.Fault{Op: memstore.Op(place), Nth: nth, Entered: m.held.entered, Hold: m.held.release})
+	default:
+		panic(fmt.Sprintf("BUG: sim: there is no place %q", place))
+	}
+}

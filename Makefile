@@ -5,9 +5,11 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 BENCHTIME   ?= 1s
 RUN_DIR     ?= run
+SEEDS       ?= 600
+SEED        ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint fmt fuzz bench ci crash crash-short soak cases cases-short conformance interop perf clean
+.PHONY: help run build test race lint fmt fuzz bench ci crash crash-short soak sim cases cases-short conformance interop perf clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +60,9 @@ crash-short: ## a few kills, no power cuts
 
 soak: ## mixed load with rolls and retention for SOAK (30m): memory, descriptors and goroutines must not grow
 	KILLS=0 CUTS=0 IOERRORS=0 MODES= MUTANTS= SOAK=$${SOAK:-30m} test/crash/run.sh
+
+sim: ## whole stores in simulated machines that crash, SEEDS (600) of them from SEED (1) on, and the mutants that must fail (3 minutes)
+	SEEDS=$(SEEDS) FIRST=$(SEED) GO=$(GO) test/sim/run.sh
 
 cases: build ## fault cases against a running broker: torn logs, odd files, hostile peers (needs Python 3; about 12 minutes)
 	python3 test/cases/run.py --ringmq bin/ringmq

@@ -16,21 +16,21 @@ func (m *machine) recovered() error {
 	m.rests()
 	p, recovery := m.store.Positions(), m.store.Recovery()
 	m.say("open: log [%d, %d), clean %v, cut %d, dropped %d, damaged %d", p.Min, p.End, recovery.Clean, recovery.CutBytes, recovery.Dropped, len(recovery.Damaged))
-	if m.cleanly && (!recovery.Clean || recovery.CutBytes > 0 || recovery.Dropped > 0) {
-		return fmt.Errorf("the last stop was clean, recovery is %+v", recovery)
-	}
 	if err := m.begins(p.Min); err != nil {
 		return err
 	}
-	if p.End < m.bound {
-		return fmt.Errorf("the log ends at %d, it was promised up to %d", p.End, m.bound)
+	if bound := max(m.bound, m.cached); p.End < bound {
+		return fmt.Errorf("the log ends at %d, it was promised up to %d", p.End, bound)
+	}
+	if m.cleanly && (!recovery.Clean || recovery.CutBytes > 0 || recovery.Dropped > 0) {
+		return fmt.Errorf("the last stop was clean, recovery is %+v", recovery)
 	}
 	n, err := m.walk()
 	if err != nil {
 		return fmt.Errorf("the log: %w", err)
 	}
 	for _, r := range m.model.records[n:] {
-		if r.promised {
+		if r.promised || r.cached {
 			return fmt.Errorf("number %d of %v at %d is lost, the log ends at %d", r.number, r.queue, r.at, p.End)
 		}
 	}
@@ -47,9 +47,9 @@ func (m *machine) recovered() error {
 		return err
 	}
 	for _, r := range m.model.records {
-		r.promised = true // what was recovered is on the device
+		r.promised, r.cached = true, false // what was recovered is on the device
 	}
-	m.bound, m.cleanly = p.End, false
+	m.bound, m.cached, m.cleanly = p.End, 0, false
 	if err := m.beginsAt(p.Min); err != nil {
 		return err
 	}

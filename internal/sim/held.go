@@ -43,6 +43,28 @@ var places = []string{
 	"queues before sync", "queues before sync", "queues after sync", "queues after sync",
 }
 
+// The places that a start and a stop come by.
+var (
+	startPlaces = []string{"settle", "sync", "sync", "sync", "write", "write", "move", "remove", "resize", "queues before sync", "queues after sync"}
+	stopPlaces  = []string{"sync", "write", "queues before sync", "queues after sync", "queues after sync"}
+)
+
+// maybeHold holds the machine at one of places, one time in four.
+func (m *machine) maybeHold(rng *rand.Rand, places []string) {
+	if rng.IntN(4) == 0 {
+		m.holdAt(places[rng.IntN(len(places))], 1+rng.IntN(2))
+	}
+}
+
+// disarm takes away a hold that has not struck.
+func (m *machine) disarm() {
+	if m.held != nil && !m.held.struck() {
+		m.held.letGo()
+		m.held = nil
+		m.disk.Heal()
+	}
+}
+
 // hold makes the disk hang at one of its next operations.
 func (m *machine) hold(rng *rand.Rand) {
 	place, nth := places[rng.IntN(len(places))], 1+rng.IntN(3)
@@ -61,7 +83,7 @@ func (m *machine) holdAt(place string, nth int) {
 	switch place {
 	case "queues before sync", "queues after sync":
 		m.disk.HoldSync(&crashtest.Hold{Nth: nth, After: place == "queues after sync", Entered: m.held.entered, Release: m.held.release})
-	case "write", "sync", "create", "remove", "move", "resize":
+	case "write", "sync", "create", "remove", "move", "resize", "settle":
 		m.disk.Log.Inject(&memstore.Fault{Op: memstore.Op(place), Nth: nth, Entered: m.held.entered, Hold: m.held.release})
 	default:
 		panic(fmt.Sprintf("BUG: sim: there is no place %q", place))

@@ -39,7 +39,8 @@ type machine struct {
 	answers answers
 	clients int // requests so far
 
-	bound   message.Offset // the next start must find everything before it
+	bound   message.Offset // the next start must find everything before it,
+	cached  message.Offset // and before this, unless the power goes first
 	min     message.Offset // of the log, as last seen
 	cleanly bool           // the last stop was clean
 	noSpace bool           // segments cannot be made
@@ -151,6 +152,7 @@ func (m *machine) start(rng *rand.Rand) error {
 		if err := m.disk.Begin(); err != nil {
 			return err
 		}
+		m.maybeHold(rng, startPlaces)
 		options := m.options
 		options.Dir, options.Storage, options.DerivedSyncer = m.disk.Dir, m.disk.Storage, m.disk
 		m.run(func(t *task) { t.store, t.err = engine.Open(options) })
@@ -174,6 +176,7 @@ func (m *machine) start(rng *rand.Rand) error {
 		if opened.err != nil {
 			return fmt.Errorf("start: %w", opened.err)
 		}
+		m.disarm()
 		m.store = opened.store
 		m.Starts++
 		if err := m.disk.Opened(); err != nil {
@@ -212,7 +215,7 @@ func (m *machine) end(where string) error {
 	m.promise(true)
 	m.crashed("kill", where)
 	next, err := m.disk.Kill(m.folder())
-	m.say("kill -9, %s, %d must be found", where, m.bound)
+	m.say("kill -9, %s, %d must be found", where, max(m.bound, m.cached))
 	return m.replace(next, err)
 }
 
@@ -235,21 +238,30 @@ func (m *machine) lastLook() error {
 	return m.beginsAt(m.store.Positions().Min)
 }
 
-// promise notes what the next start must find. processOnly: the page cache lives on.
+// promise notes what the next start must find: what the device has and, when only the process ends, what the page cache has. With the power
+// that is gone, also when it goes while the start after a kill has not synced it yet.
 func (m *machine) promise(processOnly bool) {
+	if !processOnly {
+		m.cached = 0
+		for _, r := range m.model.records {
+			r.cached = false
+		}
+	}
 	if m.store == nil {
-		return // what was promised stays so
+		return
 	}
 	sync, latched := m.options.SyncFlush, m.store.Latched() != nil
 	p := m.store.Positions()
-	bound := p.Flushed
+	m.bound = max(m.bound, p.Flushed)
 	if processOnly && !latched {
-		bound = p.Committed
+		m.cached = p.Committed
 	}
-	m.bound = max(m.bound, bound)
 	for _, r := range m.model.records {
-		if r.at >= 0 && r.end() <= bound || sync && (r.acked || r.seen) || processOnly && !latched && r.acked {
+		if r.at >= 0 && r.end() <= m.bound || sync && (r.acked || r.seen) {
 			r.promised = true
+		}
+		if r.at >= 0 && r.end() <= m.cached || m.cached > 0 && r.acked {
+			r.cached = true
 		}
 	}
 }

@@ -32,6 +32,7 @@ type record struct {
 	acked    bool // code 0, and not WAIT=false
 	seen     bool // by a consumer
 	promised bool // whatever happens now
+	cached   bool // promised as long as the power does not go
 	rotten   bool // its bytes were changed behind the store's back
 }
 

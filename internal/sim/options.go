@@ -9,10 +9,11 @@ import (
 
 // Shape is a set of options under which the same runs are made. What is not named is as in base.
 type Shape struct {
-	Name   string
-	Ring   bool // syncs of queues and index really go through io_uring
-	Few    bool // so few queue files are open that one is synced under the lock of its queue: it must not hang there
-	Change func(o *engine.Options)
+	Name     string
+	Ring     bool // syncs of queues and index really go through io_uring
+	Few      bool // so few queue files are open that one is synced under the lock of its queue: it must not hang there
+	OneByOne bool // messages are never put without waiting: how much is flushed would be luck
+	Change   func(o *engine.Options)
 }
 
 // Shapes are all there are. A new mode of the store gets its line here.
@@ -26,7 +27,7 @@ func Shapes() []Shape {
 		{Name: "async, segments of odd size", Change: func(o *engine.Options) { o.SegmentSize = 12_345 }},
 		{Name: "sync mapped, segments of odd size", Change: func(o *engine.Options) { o.SyncFlush, o.MappedAppend, o.SegmentSize = true, true, 20_001 }},
 		{Name: "sync, segments larger than the pool", Change: func(o *engine.Options) { o.SyncFlush, o.SegmentSize = true, 128<<10 }},
-		{Name: "async, flushed when written", Change: func(o *engine.Options) {
+		{Name: "async, flushed when written", OneByOne: true, Change: func(o *engine.Options) {
 			o.Flush = func() flush.Settings { s := baseFlush(); s.FlushTimed, s.FlushLeastPages = false, 2; return s }
 		}},
 		{Name: "sync, groups wait", Change: func(o *engine.Options) {

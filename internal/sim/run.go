@@ -141,7 +141,7 @@ func (m *machine) cutAndStart(rng *rand.Rand, where string) error {
 func (m *machine) burst(rng *rand.Rand) error {
 	for range 3 + rng.IntN(20) {
 		m.put(rng)
-		if m.held == nil || m.held.struck() {
+		if m.held.struck() || m.held == nil && !m.shape.OneByOne {
 			continue
 		}
 		if _, err := m.settle(); err != nil {
@@ -191,6 +191,9 @@ func (m *machine) querySome(rng *rand.Rand) error {
 func (m *machine) stop(rng *rand.Rand) error {
 	if err := m.lastLook(); err != nil {
 		return err
+	}
+	if !m.broken {
+		m.maybeHold(rng, stopPlaces)
 	}
 	m.run(func(t *task) { t.err = m.store.Close() })
 	return m.stopped(rng)

@@ -89,6 +89,9 @@ func NewReader(file io.ReaderAt, size int64, slots, entries int32) (*Reader, err
 	}
 	r := &Reader{file: file, geometry: g, header: decodeHeader(head[:]), next: 1}
 	h := &r.header
+	if *h == (header{}) { // just made
+		h.count = 1
+	}
 	if h.count < 1 || h.count > entries || h.used < 0 || h.used > slots || h.begin < 0 || h.begin > h.end {
 		return nil, fmt.Errorf("its head says %d entries in %d slots for records at %d to %d, allowed are up to %d and %d",
 			int64(h.count)-1, h.used, h.begin, h.end, entries-1, slots)

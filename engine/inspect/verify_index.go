@@ -55,6 +55,13 @@ func (v *verifier) planIndex() {
 	if x.own && st.Indexed.Name != "" && !slices.ContainsFunc(s.keyFiles, func(f keyFile) bool { return f.name == st.Indexed.Name }) && !v.report.InUse {
 		v.addIndex(Damage, filepath.Join(s.dir, "index", st.Indexed.Name), -1, 0, "it is missing")
 	}
+	if st.Lock.Last == "ringmq" && !st.HasIndexed && v.report.Unclean { // a kill before ringmq had kept how far they go
+		if len(s.keyFiles) > 0 && !v.report.InUse {
+			v.addIndex(Unfinished, filepath.Join(s.dir, "index"), -1, int64(len(s.keyFiles)), "it is not known how far the key files go: the next start makes them anew")
+			v.report.Needs.needIndex(IndexAnew, "it is not known how far the key files go")
+		}
+		return
+	}
 	for i := range s.keyFiles {
 		f := &s.keyFiles[i]
 		switch {

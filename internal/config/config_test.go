@@ -170,6 +170,26 @@ func TestEveryChangeIsOfAKey(t *testing.T) {
 	}
 }
 
+func TestAbsentKeysAreOfTheOriginal(t *testing.T) {
+	for name := range absent {
+		if !isOriginal(name) {
+			t.Errorf("%s is no setting of the original", name)
+		}
+	}
+}
+
+// What mqadmin exportConfigs of both versions reads: 4.9.7 ends with a NullPointerException when one is missing.
+func TestTextHasWhatToolsRead(t *testing.T) {
+	text := "\n" + newBench(t).start().Text()
+	for _, name := range strings.Fields(`brokerClusterName brokerId brokerName brokerRole fileReservedTime filterServerNums flushDiskType
+		maxMessageSize messageDelayLevel msgTraceTopicName slaveReadEnable traceOn traceTopicEnable useTLS autoCreateTopicEnable
+		autoCreateSubscriptionGroup`) {
+		if !strings.Contains(text, "\n"+name+"=") {
+			t.Errorf("%s is not shown", name)
+		}
+	}
+}
+
 func TestQueueFileSizeIsRounded(t *testing.T) {
 	v := server(t, "mappedFileSizeConsumeQueue=1003")
 	if v.Int("mappedFileSizeConsumeQueue") != 1020 || len(v.Warnings) != 1 {

@@ -98,6 +98,16 @@ var namesrvKeys = []Key{
 	{Name: "kvConfigPath", Meaning: "file of the key-value table; none: it is lost at the end"},
 }
 
+// absent are keys of RocketMQ for what is not built, with the value that says so. GET_BROKER_CONFIG shows them beside our own: tools take some
+// of them for granted. The other keys of RocketMQ, such as the sizes of thread pools, have no value that would be true here.
+var absent = map[string]string{
+	"enablePropertyFilter":     "false",
+	"filterServerNums":         "0",
+	"rejectTransactionMessage": "true",
+	"slaveReadEnable":          "false",
+	"timerWheelEnable":         "false",
+}
+
 // refusal is a key of RocketMQ whose absence would weaken durability or access: every value but the harmless one stops the start.
 type refusal struct {
 	name     string

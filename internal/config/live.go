@@ -227,18 +227,25 @@ func (l *Live) publish(running, next *Values, kept map[string]string, from strin
 	l.follow(running)
 }
 
-// Text is the settings in effect as a properties file, and under ringmq.afterRestart those that a restart would change.
+// Text is the settings in effect as a properties file, with those that say what is not built, and under ringmq.afterRestart those that a restart would change.
 func (l *Live) Text() string {
 	l.mu.Lock()
 	running, next := l.values.Load(), l.next
 	l.mu.Unlock()
-	var text []byte
+	shown := maps.Clone(absent)
+	for _, r := range refusals {
+		shown[r.name] = r.harmless // any other stops the start
+	}
 	var waiting []string
 	for _, value := range running.All() {
-		text = properties.Append(text, value.Key.Name, value.Text)
+		shown[value.Key.Name] = value.Text
 		if will := next.Text(value.Key.Name); will != value.Text {
 			waiting = append(waiting, value.Key.Name+"="+will)
 		}
+	}
+	var text []byte
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		text = properties.Append(text, name, shown[name])
 	}
 	if len(waiting) > 0 {
 		text = properties.Append(text, "ringmq.afterRestart", strings.Join(waiting, ", "))

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# run.sh [java-5.5.0 java-4.9.7 go node]: real clients against a ringmq of its own on free ports of loopback. Default: java-5.5.0
-# java-4.9.7 go. Runs the checks of what is built; CHECKS=all runs every check, those of parts that are not built fail then.
+# run.sh [java-5.5.0 java-4.9.7 go node admin-5.5.0 admin-4.9.7]: real clients, and mqadmin of both versions, against a ringmq of its own on
+# free ports of loopback. Default: all but node. Runs the checks of what is built; CHECKS=all runs every check, those of parts that are not built fail then.
 # Last line: 'N passed, N failed'.
 set -u
 cd "$(dirname "$0")"
 here=$PWD root=$(cd ../.. && pwd)
-[ $# -gt 0 ] || set -- java-5.5.0 java-4.9.7 go
+[ $# -gt 0 ] || set -- java-5.5.0 java-4.9.7 go admin-5.5.0 admin-4.9.7
 built="send-receive two-consumers tags order offset-restart lite-pull broadcast batch large-3mb oversize unknown-topic auto-create"
 go_built="send-receive tags order offset-restart batch large-3mb compressed oversize unknown-topic auto-create"
 [ "${CHECKS:-}" = all ] && built="" go_built=""
@@ -25,6 +25,7 @@ for client in "$@"; do
   case $client in
   java-*) out=$(clients/java/run.sh "${client#java-}" $built) ;;
   go) out=$(cd clients/go && go build -o "$dir/goclient" . && timeout 600 "$dir/goclient" $go_built 2>&1) ;;
+  admin-*) out=$(RMQ_VERSION=${client#admin-} COMMANDS=commands-config.txt admin/run-admin.sh) ;;
   *) out=$(clients/run-clients.sh "$client") ;;
   esac
   printf '%s\n' "$out" | grep -E '^(PASS|FAIL)'

@@ -3,6 +3,7 @@ package consumequeue
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,7 @@ func (t *Table) flush() error {
 	if t.failed != nil {
 		return t.failed
 	}
+	start, synced := time.Now(), t.metrics.SyncedFiles.Load()
 	if err := t.writeTails(); err != nil {
 		return err
 	}
@@ -39,6 +41,7 @@ func (t *Table) flush() error {
 	unsettled := t.unsettled
 	t.unsettled = nil
 	t.dirtyMu.Unlock()
+	written := t.metrics.WrittenBytes.Load()
 	if err := t.files.sync(); err != nil {
 		t.failed = err
 		return err
@@ -48,6 +51,10 @@ func (t *Table) flush() error {
 		return err
 	}
 	t.metrics.Flushes.Add(1)
+	t.metrics.FlushMicros.Add(time.Since(start).Microseconds())
+	t.metrics.FlushFiles.Add(t.metrics.SyncedFiles.Load() - synced)
+	t.metrics.FlushSizes.Add(written - t.flushedBytes)
+	t.flushedBytes = written
 	return nil
 }
 

@@ -1,6 +1,10 @@
 package consumequeue
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"ringmq/internal/histogram"
+)
 
 // Metrics counts what a Table does; all fields only grow, but for Open and TailBytes.
 type Metrics struct {
@@ -12,6 +16,9 @@ type Metrics struct {
 	Writes       atomic.Int64 // pwrite calls
 	WrittenBytes atomic.Int64
 	Flushes      atomic.Int64
+	FlushMicros  histogram.Histogram // how long each took
+	FlushFiles   histogram.Histogram // files that each synced
+	FlushSizes   histogram.Histogram // bytes written since the one before
 	SyncedFiles  atomic.Int64
 	SyncedDirs   atomic.Int64
 	RemovedFiles atomic.Int64 // whose records are gone

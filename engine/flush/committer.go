@@ -49,6 +49,7 @@ func (s *Service) round() error {
 		return err
 	}
 	before := s.o.Log.Committed()
+	start := time.Now()
 	committed, err := s.o.Log.WriteOut()
 	if err != nil {
 		if mutant.NoLatch {
@@ -59,6 +60,8 @@ func (s *Service) round() error {
 	if committed > before {
 		s.metrics.Commits.Add(1)
 		s.metrics.CommittedBytes.Add(int64(committed - before))
+		s.metrics.CommitMicros.Add(time.Since(start).Microseconds())
+		s.metrics.CommitSizes.Add(int64(committed - before))
 	}
 	s.released(s.Committed.Release(committed))
 	if s.o.Sync {
@@ -101,10 +104,11 @@ func (s *Service) sync(to message.Offset) error {
 	s.metrics.FlushedBytes.Add(int64(to - from))
 	s.metrics.FlushNS.Add(took)
 	raise(&s.metrics.FlushMaxNS, took)
-	s.metrics.FlushMicros.add(took / 1000)
+	s.metrics.FlushMicros.Add(took / 1000)
+	s.metrics.FlushSizes.Add(int64(to - from))
 	released := s.Flushed.Release(to)
 	if s.o.Sync {
-		s.metrics.FlushWaits.add(int64(released))
+		s.metrics.FlushWaits.Add(int64(released))
 	}
 	s.released(released)
 	s.o.Advanced()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,7 @@ func (x *Index) Prepare(thorough bool) (upTo message.Offset, due bool) {
 	x.flushing.Lock()
 	defer x.flushing.Unlock()
 	x.batch, x.synced, x.syncErr = x.batch[:0], false, nil
+	x.begun = time.Now()
 	x.mu.Lock()
 	due = x.due(thorough)
 	f := x.newest()
@@ -50,6 +52,7 @@ func (x *Index) Prepare(thorough bool) (upTo message.Offset, due bool) {
 			x.batch = append(x.batch, f)
 		}
 	}
+	x.prepared = x.metrics.WrittenBytes.Load() + x.metrics.SlotBytes.Load()
 	return x.candidate.position, true
 }
 
@@ -169,6 +172,9 @@ func (x *Index) finished() {
 	x.saved = x.candidate
 	x.savedAt.Store(int64(x.saved.position))
 	x.metrics.Flushes.Add(1)
+	x.metrics.FlushMicros.Add(time.Since(x.begun).Microseconds())
+	x.metrics.FlushSizes.Add(x.prepared - x.flushed)
+	x.flushed = x.prepared
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	full := int64(0)

@@ -32,6 +32,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"ringmq/engine/message"
+	"ringmq/internal/histogram"
 )
 
 const (
@@ -62,7 +63,10 @@ type Metrics struct {
 	Keys         atomic.Int64 // put
 	Files        atomic.Int64 // made
 	Flushes      atomic.Int64
-	WrittenBytes atomic.Int64
+	FlushMicros  histogram.Histogram // how long each took, from Prepare to the saved progress
+	FlushSizes   histogram.Histogram // bytes of entries and slots written since the one before
+	WrittenBytes atomic.Int64        // of entries
+	SlotBytes    atomic.Int64
 	Lookups      atomic.Int64
 	Examined     atomic.Int64 // entries of chains
 	Failures     atomic.Int64 // lines logged of what could not be written
@@ -76,6 +80,9 @@ type Index struct {
 
 	flushing  sync.Mutex
 	candidate progress     // guarded by flushing: written, not synced
+	begun     time.Time    // guarded by flushing: of the last Prepare
+	prepared  int64        // guarded by flushing: bytes written up to its end
+	flushed   int64        // guarded by flushing: bytes written up to the last flush
 	batch     []*file      // guarded by flushing: to be synced
 	synced    bool         // guarded by flushing: they are, or the error of it
 	syncErr   error        // guarded by flushing
@@ -232,11 +239,12 @@ func (x *Index) writeTail(f *file) error {
 // writePages writes some of the head's dirty pages, and says whether there were any. mu is held.
 func (x *Index) writePages(f *file) (bool, error) {
 	f.unsynced = true
-	more, err := x.table.writePages(f.f, pagesAtOnce)
+	n, err := x.table.writePages(f.f, pagesAtOnce)
 	if err != nil {
 		return false, fmt.Errorf("index: %w", err)
 	}
-	return more, nil
+	x.metrics.SlotBytes.Add(int64(n))
+	return n > 0, nil
 }
 
 // roll makes a new file, behind f if that is not nil, which is written out first. mu is held.

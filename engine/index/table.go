@@ -117,11 +117,11 @@ func (t *table) pages(r io.ReaderAt, fn func(at int64, page []byte)) error {
 	return nil
 }
 
-// writePages writes one run of dirty pages, at most limit of them, and says whether there was one.
-func (t *table) writePages(w io.WriterAt, limit int) (bool, error) {
+// writePages writes one run of dirty pages, at most limit of them, and says how many bytes; 0 when there was none.
+func (t *table) writePages(w io.WriterAt, limit int) (int, error) {
 	first := t.firstDirty()
 	if first < 0 {
-		return false, nil
+		return 0, nil
 	}
 	end := first
 	for end < first+limit && end/64 < len(t.dirty) && t.dirty[end/64]&(1<<(end%64)) != 0 {
@@ -129,12 +129,12 @@ func (t *table) writePages(w io.WriterAt, limit int) (bool, error) {
 	}
 	b := t.head[first*pageSize : min(end*pageSize, len(t.head))]
 	if _, err := w.WriteAt(b, int64(first*pageSize)); err != nil {
-		return false, err
+		return 0, err
 	}
 	for page := first; page < end; page++ {
 		t.dirty[page/64] &^= 1 << (page % 64)
 	}
-	return true, nil
+	return len(b), nil
 }
 
 func (t *table) firstDirty() int {

@@ -22,6 +22,7 @@ var heights = map[string]int{
 	"internal/failpoint":  0,
 	"internal/fastjson":   0,
 	"internal/fixture":    0,
+	"internal/histogram":  0,
 	"internal/invariants": 0,
 	"internal/mutant":     0,
 	"internal/properties": 0,

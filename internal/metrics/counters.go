@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ringmq/engine"
-	"ringmq/engine/flush"
+	"ringmq/internal/histogram"
 )
 
 // registerCounters exposes what the store and its parts count. They are read at each scrape.
@@ -15,7 +15,7 @@ func registerCounters(registry *prometheus.Registry, c engine.Counters) {
 		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
 			func() float64 { return float64(value.Load()) * unit }))
 	}
-	const seconds = 1e-9 // in a nanosecond
+	const seconds, micros = 1e-9, 1e-6 // of a nanosecond, of a microsecond
 	counter("ringmq_puts_total", "Messages appended.", 1, &c.Store.Puts)
 	counter("ringmq_put_bytes_total", "Bytes of their records.", 1, &c.Store.PutBytes)
 	counter("ringmq_puts_failed_total", "Sends that were not answered as promised.", 1, &c.Store.PutsFailed)
@@ -55,26 +55,34 @@ func registerCounters(registry *prometheus.Registry, c engine.Counters) {
 	counter("ringmq_index_lookups_total", "Lookups by key.", 1, &c.Index.Lookups)
 
 	registry.MustRegister(
-		newHistogram("ringmq_flush_duration_seconds", "How long a flush of the commit log took.", 1e-6, &c.Flush.FlushMicros),
-		newHistogram("ringmq_flush_batch_messages", "How many waiting sends one flush answered, with SYNC_FLUSH.", 1, &c.Flush.FlushWaits))
+		newHistogram("ringmq_flush_duration_seconds", "How long a flush of the commit log took.", micros, &c.Flush.FlushMicros),
+		newHistogram("ringmq_flush_batch_messages", "How many waiting sends one flush answered, with SYNC_FLUSH.", 1, &c.Flush.FlushWaits),
+		newHistogram("ringmq_flush_size_bytes", "Bytes of the commit log that one flush covered.", 1, &c.Flush.FlushSizes),
+		newHistogram("ringmq_commit_duration_seconds", "How long it took to write out the pool.", micros, &c.Flush.CommitMicros),
+		newHistogram("ringmq_commit_size_bytes", "Bytes that were written out of the pool at once.", 1, &c.Flush.CommitSizes),
+		newHistogram("ringmq_queue_flush_duration_seconds", "How long a flush of the queue files took.", micros, &c.Queues.FlushMicros),
+		newHistogram("ringmq_queue_flush_files", "Queue files that one flush synced.", 1, &c.Queues.FlushFiles),
+		newHistogram("ringmq_queue_flush_size_bytes", "Bytes of queue entries that one flush made durable.", 1, &c.Queues.FlushSizes),
+		newHistogram("ringmq_index_flush_duration_seconds", "How long a flush of the index took, with that of the queues between its parts.", micros, &c.Index.FlushMicros),
+		newHistogram("ringmq_index_flush_size_bytes", "Bytes of keys and slots that one flush made durable.", 1, &c.Index.FlushSizes))
 }
 
-// histogram shows a flush.Histogram as Prometheus wants it.
-type histogram struct {
+// exposed shows a histogram.Histogram as Prometheus wants it.
+type exposed struct {
 	desc   *prometheus.Desc
 	unit   float64
-	counts *flush.Histogram
+	counts *histogram.Histogram
 }
 
-func newHistogram(name, help string, unit float64, counts *flush.Histogram) *histogram {
-	return &histogram{desc: prometheus.NewDesc(name, help, nil, nil), unit: unit, counts: counts}
+func newHistogram(name, help string, unit float64, counts *histogram.Histogram) *exposed {
+	return &exposed{desc: prometheus.NewDesc(name, help, nil, nil), unit: unit, counts: counts}
 }
 
 // Describe tells its name.
-func (h *histogram) Describe(to chan<- *prometheus.Desc) { to <- h.desc }
+func (h *exposed) Describe(to chan<- *prometheus.Desc) { to <- h.desc }
 
 // Collect reads the counts.
-func (h *histogram) Collect(to chan<- prometheus.Metric) {
+func (h *exposed) Collect(to chan<- prometheus.Metric) {
 	buckets := make(map[float64]uint64)
 	count, sum := h.counts.Counts(func(upTo, count int64) { buckets[float64(upTo)*h.unit] = uint64(count) })
 	to <- prometheus.MustNewConstHistogram(h.desc, uint64(count), float64(sum)*h.unit, buckets)

@@ -24,6 +24,10 @@ func (f *fakeStore) Latched() error { return f.latched }
 func (f *fakeStore) Counters() engine.Counters {
 	c := engine.Counters{Store: new(engine.Metrics), Log: new(commitlog.Metrics), Flush: new(flush.Metrics), Segments: new(segment.Metrics), Queues: new(consumequeue.Metrics),
 		Index: new(index.Metrics)}
+	c.Flush.FlushSizes.Add(5000)
+	c.Flush.CommitMicros.Add(3)
+	c.Queues.FlushFiles.Add(64)
+	c.Index.FlushSizes.Add(1 << 20)
 	c.Flush.Flushes.Store(7)
 	c.Flush.FlushNS.Store(1_500_000_000)
 	c.Segments.Prepared.Store(3)
@@ -52,6 +56,9 @@ func TestMetricsShowPositions(t *testing.T) {
 		`ringmq_log_position_bytes{position="end"} 300`, `rocketmq_storage_flush_behind_bytes 100`,
 		`rocketmq_storage_dispatch_behind_bytes 10`, `ringmq_latched 0`, `ringmq_uring 1`,
 		`ringmq_flushes_total 7`, `ringmq_flush_seconds_total 1.5`, `ringmq_segments_prepared_total 3`,
+		`ringmq_flush_size_bytes_bucket{le="4096"} 0`, `ringmq_flush_size_bytes_bucket{le="8192"} 1`, `ringmq_flush_size_bytes_sum 5000`,
+		`ringmq_commit_duration_seconds_count 1`, `ringmq_queue_flush_files_bucket{le="64"} 1`, `ringmq_index_flush_size_bytes_sum 1.048576e+06`,
+		`ringmq_commit_size_bytes_count 0`, `ringmq_queue_flush_duration_seconds_count 0`, `ringmq_queue_flush_size_bytes_count 0`, `ringmq_index_flush_duration_seconds_count 0`,
 		`ringmq_flush_duration_seconds_bucket{le="0.001024"} 0`, `ringmq_flush_batch_messages_count 0`,
 	} {
 		if !strings.Contains(body, line+"\n") {

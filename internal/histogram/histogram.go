@@ -1,22 +1,24 @@
-package flush
+// Package histogram counts values by their size, cheaply enough for every flush.
+package histogram
 
 import (
 	"math/bits"
 	"sync/atomic"
 )
 
-// histogramBuckets is enough for half a minute in microseconds.
-const histogramBuckets = 26
+// bucketCount is enough for a GiB in bytes, and for 18 minutes in microseconds.
+const bucketCount = 32
 
 // Histogram counts values by powers of two: bucket i those above 1<<(i-1), up to 1<<i; the last one also all that are larger. One atomic
 // addition each for the count and the sum, per flush, not per message.
 type Histogram struct {
-	buckets [histogramBuckets]atomic.Int64
+	buckets [bucketCount]atomic.Int64
 	sum     atomic.Int64
 }
 
-func (h *Histogram) add(v int64) {
-	h.buckets[min(bits.Len64(uint64(max(v-1, 0))), histogramBuckets-1)].Add(1)
+// Add counts v.
+func (h *Histogram) Add(v int64) {
+	h.buckets[min(bits.Len64(uint64(max(v-1, 0))), bucketCount-1)].Add(1)
 	h.sum.Add(v)
 }
 
@@ -25,7 +27,7 @@ func (h *Histogram) add(v int64) {
 func (h *Histogram) Counts(each func(upTo, count int64)) (count, sum int64) {
 	for i := range h.buckets {
 		count += h.buckets[i].Load()
-		if i < histogramBuckets-1 {
+		if i < bucketCount-1 {
 			each(1<<i, count)
 		}
 	}

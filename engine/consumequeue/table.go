@@ -90,9 +90,10 @@ type Table struct {
 	dirty     []*Queue // with a tail; each once (Queue.queued)
 	unsettled []*Queue // whose folders' entries are to be made durable
 
-	flushMu sync.Mutex // one Flush, Cut, Delete or Close at a time
-	failed  error      // flushMu: a sync of folders failed, for good
-	expired []*Queue   // flushMu: with files to be removed
+	flushMu      sync.Mutex // one Flush, Cut, Delete or Close at a time
+	failed       error      // flushMu: a sync of folders failed, for good
+	expired      []*Queue   // flushMu: with files to be removed
+	flushedBytes int64      // flushMu: of Metrics.WrittenBytes, up to the last flush
 }
 
 // Open loads the queues and puts right what a crash can have left; each repair is logged in one line. It refuses files of another

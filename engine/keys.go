@@ -135,10 +135,24 @@ type catchUp struct {
 	stop    chan struct{}
 	done    sync.WaitGroup
 	waiting atomic.Bool // the index could not be written, and is tried again later
+	rebuilt atomic.Bool // it was broken, and is built anew
 }
 
 func newCatchUp() catchUp {
 	return catchUp{wake: make(chan struct{}, 1), stop: make(chan struct{})}
+}
+
+// rebuildIndex has the index built anew from the log in the background, once in a run: if it breaks again, the disk is at fault.
+func (s *Store) rebuildIndex(reason error) {
+	if !s.keys.rebuilt.CompareAndSwap(false, true) {
+		return
+	}
+	s.options.Logger.Error("a key file is broken; the key index is built anew from the log, until then old messages are not found by key", "reason", reason)
+	if err := s.index.Reset(s.log.Min()); err != nil {
+		s.options.Logger.Error("the broken key index cannot be removed", "error", err)
+		return
+	}
+	s.keys.tell()
 }
 
 // tell wakes it; it never blocks.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -73,6 +74,9 @@ func (s *Store) Query(topic, key []byte, kind index.Kind, beginMS, endMS int64, 
 	slices.Reverse(res.Views)
 	if err != nil {
 		err = fmt.Errorf("engine: %w", err)
+	}
+	if errors.Is(err, index.ErrBroken) {
+		s.rebuildIndex(err)
 	}
 	return res, err
 }

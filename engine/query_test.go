@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -349,4 +350,40 @@ func TestRetentionTakesKeyFilesAlong(t *testing.T) {
 	expire(t, s, s.Positions().End/size*size)
 	until(t, func() bool { return len(glob(t, filepath.Join(o.Dir, "index", "*"))) < before/2 })
 	checkEveryKey(t, s)
+}
+
+// A key file that breaks while it is not looked at costs one line and the time to build the index anew, and never a send.
+func TestBrokenKeyFileIsBuiltAgain(t *testing.T) {
+	var book logBook
+	o := indexed(t.TempDir())
+	o.Logger = book.logger()
+	s := open(t, o)
+	putKeyed(t, s, 0, 400)
+	waitForKeys(t, s)
+	closeStore(t, s)
+	s = open(t, o)
+	files := glob(t, filepath.Join(o.Dir, "index", "*"))
+	if len(files) < 3 {
+		t.Fatalf("BUG: %d key files", len(files))
+	}
+	garbage := slices.Repeat([]byte{0x55}, int(index.Size(100, 500))-40)
+	patch(t, files[0], 40, garbage) // a full one, below its header
+	if _, err := s.Query([]byte(testTopic), []byte("k3"), engine.ByKey, 0, ever, 64, 1<<30); !errors.Is(err, index.ErrBroken) {
+		t.Errorf("query: %v", err)
+	}
+	if r := try(t, s, text(testTopic, 0, "sent all the same", "KEYS\x01later\x02")); r.Status != engine.PutOK {
+		t.Errorf("put: %v", r.Err)
+	}
+	waitForKeys(t, s)
+	for i := range 400 {
+		if got := query(t, s, testTopic, fmt.Sprintf("k%d", i), engine.ByKey); len(got) != 1 {
+			t.Fatalf("k%d is found at %v", i, got)
+		}
+	}
+	if got := query(t, s, testTopic, "later", engine.ByKey); len(got) != 1 {
+		t.Errorf("the later one is found at %v", got)
+	}
+	if n := strings.Count(book.String(), "level=ERROR"); n != 1 || !book.has("a key file is broken", filepath.Base(files[0])) {
+		t.Errorf("%d lines:\n%s", n, book.String())
+	}
 }

@@ -126,6 +126,9 @@ func (x *Index) SyncWith(fds []int, sync func(fds []int, errs []error) error) er
 func (x *Index) Finish() {
 	x.flushing.Lock()
 	defer x.flushing.Unlock()
+	if x.candidate.geometry != x.geometry {
+		return // Reset came between
+	}
 	err := x.syncErr
 	if !x.synced && len(x.batch) > 0 {
 		err = x.syncBatch()

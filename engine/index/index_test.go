@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -284,25 +285,88 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// A full file is not read at a start. If somebody made loops of its chains, a lookup ends all the same.
-func TestLoopsEnd(t *testing.T) {
+// A full file is not read at a start. If its chains are changed, a lookup ends, and says so unless it finds all the same.
+func TestBrokenChainsEnd(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t, 1, 50)
 	x := openTest(t, o, Found{})
 	fill(t, x, 0, 40)
 	flush(x)
 	f := x.files[0]
+	lookup := func() (n int, err error) {
+		err = x.Lookup(Hash([]byte("T"), []byte("all"), Key), 0, ever, func(message.Offset) bool { n++; return true })
+		return n, err
+	}
+	all, err := lookup()
+	if all != 40 || err != nil {
+		t.Fatalf("%d results, %v", all, err)
+	}
 	for n := int32(1); n < 50; n++ {
-		for _, previous := range []uint32{uint32(n), uint32(n) + 1, 49, 1<<31 - 1, 1 << 31} {
-			var b [4]byte
-			binary.BigEndian.PutUint32(b[:], previous)
-			if _, err := f.f.WriteAt(b[:], x.geometry.entryAt(n)+16); err != nil {
+		at := x.geometry.entryAt(n)
+		var whole [entryLen]byte
+		if _, err := f.f.ReadAt(whole[:], at); err != nil {
+			t.Fatal(err)
+		}
+		good := decodeEntry(whole[:])
+		for what, e := range map[string]entry{
+			"itself":          {good.hash, good.offset, good.seconds, n},
+			"one behind":      {good.hash, good.offset, good.seconds, n + 1},
+			"the last":        {good.hash, good.offset, good.seconds, 49},
+			"beyond":          {good.hash, good.offset, good.seconds, 1<<31 - 1},
+			"negative":        {good.hash, good.offset, good.seconds, -1 << 31},
+			"negative hash":   {-5, good.offset, good.seconds, good.previous},
+			"before the file": {good.hash, -1, good.seconds, good.previous},
+			"behind the file": {good.hash, 1 << 40, good.seconds, good.previous},
+			"negative time":   {good.hash, good.offset, -1, good.previous},
+		} {
+			if what == "the last" && n > 49 || what == "one behind" && n == 0 {
+				continue
+			}
+			if _, err := f.f.WriteAt(e.append(nil), at); err != nil {
 				t.Fatal(err)
 			}
-			if got := find(t, x, "all", 0, ever); len(got) > 40 {
-				t.Fatalf("%d results", len(got))
+			if n, err := lookup(); n > all || !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), f.name) {
+				t.Fatalf("%s: %d results, %v", what, n, err)
 			}
 		}
+		if _, err := f.f.WriteAt(whole[:], at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := lookup(); n != all || err != nil {
+		t.Errorf("afterwards %d results, %v", n, err)
+	}
+}
+
+// Reset may come at any time, also between the steps of a flush.
+func TestResetWithinAFlush(t *testing.T) {
+	t.Parallel()
+	for step := range 3 {
+		o := testOptions(t, 7, 50)
+		x := openTest(t, o, Found{})
+		fill(t, x, 0, 60)
+		reset := func(at int) {
+			if at != step {
+				return
+			}
+			if err := x.Reset(0); err != nil {
+				t.Fatal(err)
+			}
+			fill(t, x, 0, 60)
+		}
+		reset(0)
+		_, due := x.Prepare(true)
+		reset(1)
+		_ = x.SyncWith(nil, func(fds []int, errs []error) error { return nil })
+		reset(2)
+		if due {
+			x.Finish()
+		}
+		flush(x)
+		complete(t, x, 60)
+		x.Close()
+		x = openTest(t, o, everywhere(true))
+		complete(t, x, 60)
 	}
 }
 

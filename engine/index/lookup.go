@@ -2,8 +2,10 @@ package index
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"ringmq/engine/message"
 )
@@ -11,9 +13,13 @@ import (
 // clockSlackMS is how far store times may go back within the log: another broker's clock was set.
 const clockSlackMS = 60_000
 
+// ErrBroken is wrapped by what Lookup says of a file whose chains are not as they were written, or that the device cannot read.
+var ErrBroken = errors.New("the key file is broken")
+
 // Lookup calls visit with the positions of records whose keys have this hash, from the newest on, until it returns false; those of records
 // that were surely not stored within [beginMS, endMS] are left out. Other keys may have the same hash, and a position may come twice in a
-// row. Records put meanwhile may or may not be seen. A broken chain ends; an error says that a file could not be read, and the others were.
+// row. Records put meanwhile may or may not be seen. An error says that a file is broken or could not be read, so that messages of it may be
+// missing; the others were looked through.
 func (x *Index) Lookup(hash int32, beginMS, endMS int64, visit func(at message.Offset) bool) error {
 	x.metrics.Lookups.Add(1)
 	x.mu.Lock()
@@ -61,18 +67,46 @@ func (c *chain) walk(visit func(message.Offset) bool) (more bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	for limit := n + 1; n > 0 && n < limit; { // a chain leads to lower numbers only: no loop is walked twice
+	for n > 0 {
 		e, err := c.entry(n)
 		if err != nil {
 			return true, err
 		}
 		c.index.metrics.Examined.Add(1)
-		if e.hash == c.hash && e.offset >= 0 && c.inTime(n, e.seconds) && !visit(e.offset) {
+		if err := c.check(n, &e); err != nil {
+			return true, err
+		}
+		if e.hash == c.hash && c.inTime(n, e.seconds) && !visit(e.offset) {
 			return false, nil
 		}
-		limit, n = n, e.previous
+		n = e.previous
 	}
 	return true, nil
+}
+
+// check tells what is wrong with entry n, which the chain has led to. A chain leads to lower numbers only, so that it ends.
+func (c *chain) check(n int32, e *entry) error {
+	g, h := c.index.geometry, c.header
+	growing := c.entriesGrow() // then the header is older than the entry may be
+	switch {
+	case e.hash < 0 || g.slotAt(e.hash) != g.slotAt(c.hash):
+		return fmt.Errorf("%w: entry %d has hash %d, which is of another chain than %d", ErrBroken, n, e.hash, c.hash)
+	case e.previous < 0 || e.previous >= n:
+		return fmt.Errorf("%w: entry %d leads to entry %d", ErrBroken, n, e.previous)
+	case e.offset < h.begin || e.offset > h.end && !growing:
+		return fmt.Errorf("%w: entry %d is of position %d, the file of %d to %d", ErrBroken, n, e.offset, h.begin, h.end)
+	case e.seconds < 0:
+		return fmt.Errorf("%w: entry %d is of second %d", ErrBroken, n, e.seconds)
+	}
+	return nil
+}
+
+// entriesGrow tells whether it is the newest file.
+func (c *chain) entriesGrow() bool {
+	x := c.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.newest() == c.file || c.header.count < x.geometry.entries
 }
 
 // inTime leaves out what was surely not stored within the time.
@@ -97,11 +131,11 @@ func (c *chain) newest() (int32, error) {
 	x.mu.Unlock()
 	var b [slotLen]byte
 	if _, err := c.file.f.ReadAt(b[:], x.geometry.slotAt(c.hash)); err != nil {
-		return 0, err
+		return 0, unread(err)
 	}
 	n := int32(binary.BigEndian.Uint32(b[:]))
 	if n < 0 || n >= x.geometry.entries {
-		return 0, fmt.Errorf("a slot points to entry %d of %d", n, c.header.count)
+		return 0, fmt.Errorf("%w: a slot points to entry %d of %d", ErrBroken, n, c.header.count)
 	}
 	return n, nil
 }
@@ -126,10 +160,18 @@ func (c *chain) entry(n int32) (entry, error) {
 		from := max(at+entryLen-pageSize, 0) // older ones stand before
 		got, err := c.file.f.ReadAt(c.block[:], from)
 		if err != nil && (err != io.EOF || from+int64(got) < at+entryLen) {
-			return entry{}, err
+			return entry{}, unread(err)
 		}
 		c.blockAt, c.blockN = from, got
 	}
 	copy(c.buffer[:], c.block[at-c.blockAt:])
 	return decodeEntry(c.buffer[:]), nil
+}
+
+// unread is an error of reading a file; one that was closed has been removed, which is no fault of its.
+func unread(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
 }

@@ -57,13 +57,18 @@ func Open(o Options, found Found) (*Index, error) {
 	return x, nil
 }
 
-// Reset forgets everything, in memory and on the disk: the log is not what the index was made of.
+// Reset forgets everything, in memory and on the disk, at any time: the log is not what the index was made of, or a file is broken. A flush
+// that has been prepared comes to nothing, and lookups under way fail.
 func (x *Index) Reset(min message.Offset) error {
 	x.flushing.Lock()
 	defer x.flushing.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.closed {
+		return nil
+	}
 	x.closeFiles()
+	x.batch, x.candidate, x.synced, x.syncErr = nil, progress{}, false, nil
 	x.saved, x.next, x.partly = progress{}, min, 0
 	x.fullMS.Store(0)
 	names, err := x.list()

@@ -34,3 +34,6 @@ var (
 
 // FlushDerived makes queues and index durable.
 func FlushDerived(s *Store) error { return s.flushRecovered() }
+
+// OpenQueuesWithin is how many queue files stay open when a process may open so many files.
+var OpenQueuesWithin = openQueuesWithin

@@ -93,6 +93,7 @@ func Open(o Options) (*Store, error) {
 		s.options.Logger.Warn("mappedFileSizeConsumeQueue is no multiple of an entry, rounded up", "asked", asked, "used", s.options.QueueFileSize)
 	}
 	s.limits.Store(&Limits{MaxMessageSize: s.options.MaxMessageSize, DiskWarningRatio: s.options.DiskWarningRatio})
+	s.limitOpenQueues()
 	s.paths = pathsOf(s.options.Dir)
 	s.keys = newCatchUp()
 	s.delays, _ = dispatch.ParseDelays(s.options.DelayLevels) // Validate has

@@ -45,3 +45,12 @@ func TestValidate(t *testing.T) {
 		t.Error("a store without a folder was opened")
 	}
 }
+
+// Where few files may be open, queue files leave room for segments and connections.
+func TestOpenQueuesWithin(t *testing.T) {
+	for descriptors, want := range map[uint64]int{0: 1, 3: 1, 64: 16, 1024: 256, 1 << 20: 1 << 18, 1<<64 - 1: 1 << 30} {
+		if got := engine.OpenQueuesWithin(descriptors); got != want {
+			t.Errorf("%d descriptors: %d queue files, want %d", descriptors, got, want)
+		}
+	}
+}

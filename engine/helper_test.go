@@ -202,12 +202,7 @@ func audit(t testing.TB, s *engine.Store) {
 	if err := auditLog(s); err != nil {
 		t.Error(err)
 	}
-	var ids []consumequeue.ID
-	s.Queues(func(q *consumequeue.Queue) bool {
-		ids = append(ids, q.ID)
-		return true
-	})
-	for _, id := range ids {
+	for _, id := range queueIDs(s) {
 		if err := auditQueue(s, id, len(s.Recovery().Damaged) > 0); err != nil {
 			t.Error(err)
 			continue
@@ -219,6 +214,14 @@ func audit(t testing.TB, s *engine.Store) {
 		}
 	}
 	settle(t, s)
+}
+
+func queueIDs(s *engine.Store) (ids []consumequeue.ID) {
+	s.Queues(func(q *consumequeue.Queue) bool {
+		ids = append(ids, q.ID)
+		return true
+	})
+	return ids
 }
 
 func auditLog(s *engine.Store) error {

@@ -1,7 +1,8 @@
 """H11: io_uring is refused, or memory cannot be locked: the broker goes on with plain calls and keeps its promises."""
-import contextlib, os, resource, sys, threading, time
+import contextlib, os, resource, sys, time
 import mq
 from harness import *
+from senders import Load
 
 NO_URING = [sys.executable, os.path.join(HERE, "no_uring.py")]
 WAYS = {
@@ -9,43 +10,6 @@ WAYS = {
     "no locked memory, EPERM": (["prlimit", "--memlock=0:0"] + NO_URING, {}, 0), "switched off": ([], {"ringmq__uring": "off"}, 0), "mmap": ([], {"ringmq__appendPath": "mmap"}, None),
     "mmap, EPERM": (NO_URING, {"ringmq__appendPath": "mmap"}, 0),
 }
-
-
-class Load:
-    """Senders that write down what is acknowledged before they send the next."""
-    def __init__(self, b, senders, name):
-        self.b, self.name, self.ledger, self.quit, self.wrong, self.open = b, name, None, threading.Event(), [], 0
-        self.threads = [threading.Thread(target=self.run, args=(n,)) for n in range(senders)]
-
-    def into(self, ledger):
-        self.ledger = ledger
-        for t in self.threads: t.start()
-        return self
-
-    def run(self, n):
-        try:
-            with contextlib.closing(self.b.connect(timeout=30)) as c:
-                i = 0
-                while not self.quit.is_set():
-                    body = b"%s-s%d-%d" % (self.name, n, i)
-                    body = body.ljust(len(body) + (n * 31 + i * 977) % 3000, b"x")
-                    self.ledger.sent.add(body)
-                    h, _ = mq.send(c, TOPIC, n % QUEUES, body)
-                    if h["code"] in (0,):
-                        with self.ledger.mu: self.ledger.acked[TOPIC, n % QUEUES, int(h["extFields"]["queueOffset"])] = body
-                    elif h["code"] not in (10, 14): # stored without promise; stopping
-                        self.wrong.append(h)
-                    i += 1
-        except (EOFError, ConnectionError):
-            pass # killed or stopped
-        except Exception as e:
-            self.wrong.append("%s %s" % (type(e).__name__, e))
-
-    def end(self):
-        self.quit.set()
-        for t in self.threads: t.join(40)
-        expect(not any(t.is_alive() for t in self.threads), "every sender gets an answer or the end of its connection")
-        expect(not self.wrong, "no sender sees an error", self.wrong[:3])
 
 
 def one_way(bench, wrap, settings, metric):

@@ -37,6 +37,8 @@ def all_scenarios():
             sizes=scenarios.DEFAULT)
         for how in ("stop", "kill"):
             add("%s goes on behind a torn record, %s" % (version, how), scenarios.behind_a_torn_record, version=version, how=how)
+        for flush, how in (("SYNC_FLUSH", "stop"), ("ASYNC_FLUSH", "kill")):
+            add("%s after a crash, %s" % (version, how), scenarios.after_a_crash, version=version, flush=flush, how=how)
     add("back and forth 4.9.7 5.5.0", scenarios.back_and_forth, versions=["4.9.7", "5.5.0", "4.9.7", "5.5.0"])
     return found
 

@@ -285,6 +285,54 @@ def there_and_back(root, report, version, flush, ringmq_end, java_end, seed, siz
     finally: stay.abandon()
 
 
+def tear(stay):
+    """What a power cut may leave of a store: a torn record and stray bytes behind the end of the log, queues that have lost their last entries, one with
+    entries of records that never were."""
+    segment = os.path.join(stay.store, "commitlog", "%020d" % (stay.log.end - stay.log.end % stay.segment))
+    last = stay.log.records[-1].raw
+    torn = bytearray(last[:len(last) // 2]) + bytes(len(last) - len(last) // 2) + b"stray" * 100
+    struct.pack_into(">q", torn, 28, stay.log.end)
+    with open(segment, "r+b") as f:
+        f.seek(stay.log.end % stay.segment)
+        f.write(torn[:stay.segment - stay.log.end % stay.segment])
+    for n, (topic, queue) in enumerate(sorted(stay.want)[:6]):
+        count = stay.want[topic, queue][-1].number + 1
+        for number in range(max(0, count - 5), count) if n else (count, count + 1):
+            path = os.path.join(stay.store, "consumequeue", topic, str(queue), "%020d" % (number // checks.ENTRIES * brokers.QUEUE_FILE))
+            with contextlib.suppress(FileNotFoundError), open(path, "r+b") as f:
+                f.seek(number % checks.ENTRIES * 20)
+                f.write(bytes(20) if n else struct.pack(">qiq", stay.log.end, len(last), 0))
+
+
+def after_a_crash(root, report, version, flush, how, seed):
+    """ringmq is killed, its store torn; it recovers and goes on, and is stopped or killed; then Apache's broker opens what it has written."""
+    stay = Stay(root, report, version, flush, seed)
+    try:
+        fill_ringmq(stay, "kill")
+        with report.check("ringmq recovers the torn store and goes on", needed=True) as detail:
+            before = stay.log
+            tear(stay)
+            b = stay.ringmq()
+            stay.start(b)
+            expect(b.lines("torn end of the commit log was cut"), "the torn end is told", b.log()[-2000:])
+            kept = os.listdir(os.path.join(stay.store, "ringmq", "cut"))
+            expect("%020d" % before.end in kept, "what was cut is kept aside", kept, before.end)
+            checks.serves(b.address, "ringmq", stay.want, KNOWN)
+            load.in_parallel(b.address, stay.ledger, stay.queues(), 400, stay.next_seed())
+            load.fill_segments(b.address, stay.ledger, [8, 9, 23, 100, 4097], stay.next_seed())
+            checks.sends_go_on(b.address, stay.ledger, sorted(set(stay.queues())), stay.next_seed())
+            harness.sane(b)
+            stay.end(how)
+            stay.read()
+            detail.append("%d messages before, %d behind the cut" % (len(before.records), len(stay.log.records) - len(before.records)))
+        java = stay.java(version)
+        java_reads(stay, java, how)
+        java_sends(stay, java, how)
+        ringmq_reads(stay, how)
+    except Abandoned: pass
+    finally: stay.abandon()
+
+
 def back_and_forth(root, report, versions, seed):
     """One store through all versions and ringmq, again and again, stopped and killed in turn."""
     stay = Stay(root, report, min(versions), "ASYNC_FLUSH", seed)

@@ -82,7 +82,7 @@ def fingerprint(store):
         names.sort()
         if os.path.basename(folder) == "ringmq": continue
         for f in sorted(files):
-            if f in ("lock", "abort"): continue
+            if f in ("lock", "abort", "abort.tmp"): continue # the last one becomes the abort file
             h.update(f.encode())
             with open(os.path.join(folder, f), "rb") as fd: h.update(fd.read())
     return h.hexdigest()

@@ -40,7 +40,7 @@ class SmallDisk:
         with contextlib.suppress(FileNotFoundError): os.remove(self.foreign)
 
 
-def small_disk(name, expected):
+def small_disk(name, expected, appends=("pool", "mmap")):
     """A case on such a disk, in both ways to append."""
     def add(f):
         def run(bench, append):
@@ -53,7 +53,7 @@ def small_disk(name, expected):
                     f(disk, b)
                 finally:
                     for b in bench.brokers: b.kill()
-        for append in ("pool", "mmap"):
+        for append in appends:
             case("H08 %s, %s" % (name, append), expected)(lambda bench, append=append: run(bench, append))
         return f
     return add
@@ -107,6 +107,28 @@ def levels(disk, b):
     disk.empty()
     b.start()
     audit(b, ledger)
+    b.stop()
+
+
+@small_disk("forcible", "above diskSpaceCleanForciblyRatio the oldest segments go, whatever their age, once the broker is a minute old: below it sends go on, what is left is served",
+            appends=["pool"])
+def forcible(disk, b):
+    ledger = Ledger()
+    b.settings["cleanResourceInterval"] = 1000
+    b.start()
+    with contextlib.closing(b.connect()) as c:
+        for i in range(2000): ledger.send(c, TOPIC, i % QUEUES, b"first %d" % i + bytes(8000))
+        disk.fill(88)
+        end = time.monotonic() + 100
+        while disk.used() > 85:
+            expect(time.monotonic() < end, "the oldest segments go", disk.used(), b.log()[-800:])
+            time.sleep(0.5)
+        ledger.send(c, TOPIC, 0, b"goes on")
+        low = {q: mq.min_offset(c, TOPIC, q) for q in range(QUEUES)}
+        expect(all(0 < n < 500 for n in low.values()), "some messages have gone, not all", low)
+    audit(b, ledger, low=low)
+    b.kill().start()
+    audit(b, ledger, low=low)
     b.stop()
 
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -38,6 +37,9 @@ func newDisk(dir string) (*disk, error) {
 	return d, d.attach()
 }
 
+func (d *disk) folder() string { return d.mount }
+func (d *disk) note() string   { return "" }
+
 func (d *disk) attach() error { return run("mount", "-o", "loop", d.image, d.mount) }
 func (d *disk) detach() error { return run("umount", d.mount) }
 
@@ -56,24 +58,17 @@ func (d *disk) cut() error {
 	return nil
 }
 
-func run(name string, args ...string) error {
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %v: %w: %s", name, args, err, out)
-	}
-	return nil
-}
-
 // cuts runs n rounds of load and power cut. Whatever was acknowledged has to be there, also what was acknowledged after the cut: a
 // broker that cannot write any more must not acknowledge. Just before the cut a topic is made; once acknowledged it has to stay.
 func cuts(p plan, dir string, n int) (acked []int, err error) {
 	if n == 0 {
 		return nil, nil
 	}
-	d, err := newDisk(dir)
+	d, err := p.disk.make(dir, p.seed)
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{binary: p.binary, dir: d.mount, settings: p.mode.settings()}
+	b := &broker{binary: p.binary, dir: d.folder(), settings: p.mode.settings()}
 	defer func() {
 		if b.cmd != nil {
 			b.kill()
@@ -100,12 +95,12 @@ func cuts(p plan, dir string, n int) (acked []int, err error) {
 		if err := l.audit(b, rng, p.mode.window(true)); err != nil {
 			return acked, fmt.Errorf("cut %d: %w\n%s", round, err, b.out)
 		}
-		fmt.Printf("cut  %2d: %5d acknowledged, %s, start %d ms\n", round, l.count, l.losses, started.Milliseconds())
+		fmt.Printf("cut  %2d: %5d acknowledged, %s, start %d ms %s\n", round, l.count, l.losses, started.Milliseconds(), d.note())
 	}
 	return acked, nil
 }
 
-func cutRound(d *disk, b *broker, l *ledger, rng *rand.Rand, round int, load time.Duration) error {
+func cutRound(d powerDisk, b *broker, l *ledger, rng *rand.Rand, round int, load time.Duration) error {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -24,6 +24,8 @@ func main() {
 	flag.BoolVar(&p.points, "failpoints", false, "the binary is built with failpoints: use them in every other round")
 	flag.DurationVar(&p.longest, "longest", 3*time.Second, "the longest time of load before a kill or a cut")
 	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random times and bodies")
+	flag.StringVar(&p.disk.name, "disk", "loop", "what the power is cut of: `loop` (an ext4 is shut down), volatile (a disk with a volatile cache below the ext4),\nor nobarrier (the same without flushes: the suite has to fail)")
+	flag.StringVar(&p.disk.volatile, "volatile", "", "the `binary` of test/volatile, for -disk volatile and nobarrier")
 	flag.Parse()
 	fmt.Println("seed", p.seed, "mode", p.mode)
 	if err := suite(*binary, *dir, counts{*nKills, *nCuts, *nErrors, *length}, p); err != nil {
@@ -43,6 +45,7 @@ type counts struct {
 type plan struct {
 	binary  string
 	mode    mode
+	disk    diskKind
 	points  bool
 	longest time.Duration
 	seed    uint64
@@ -55,6 +58,9 @@ func (p plan) loadTime(rng *rand.Rand) time.Duration {
 }
 
 func suite(binary, dir string, n counts, p plan) error {
+	if err := p.disk.check(); err != nil {
+		return err
+	}
 	if p.longest < 100*time.Millisecond {
 		return fmt.Errorf("-longest is %v, must be at least 100ms", p.longest)
 	}

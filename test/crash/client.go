@@ -22,7 +22,9 @@ const (
 	codeDeleteExpired = 329
 	codeTopicConfig   = 351
 
-	answerOK = 0
+	answerOK           = 0
+	answerBusy         = 2
+	answerFlushTimeout = 10
 )
 
 // conn is a connection with one request at a time. It is written from the description of the frames alone and shares no code with the
@@ -52,22 +54,34 @@ func dial(port int) (*conn, error) {
 }
 
 func (c *conn) call(code int, ext map[string]string, body []byte) (*answer, error) {
+	if err := c.SetReadDeadline(time.Now().Add(callTimeout)); err != nil {
+		return nil, err
+	}
+	if err := c.write(code, ext, body); err != nil {
+		return nil, err
+	}
+	a, err := c.read()
+	if err == nil && a.Opaque != c.opaque {
+		return nil, fmt.Errorf("answer to request %d, want %d", a.Opaque, c.opaque)
+	}
+	return a, err
+}
+
+func (c *conn) write(code int, ext map[string]string, body []byte) error {
 	c.opaque++
 	head, err := json.Marshal(map[string]any{"code": code, "language": "OTHER", "version": 395, "opaque": c.opaque, "flag": 0,
 		"serializeTypeCurrentRPC": "JSON", "extFields": ext})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	frame := binary.BigEndian.AppendUint32(nil, uint32(4+len(head)+len(body)))
 	frame = binary.BigEndian.AppendUint32(frame, uint32(len(head)))
 	frame = append(append(frame, head...), body...)
-	if err := c.SetDeadline(time.Now().Add(callTimeout)); err != nil {
-		return nil, err
+	if err := c.SetWriteDeadline(time.Now().Add(callTimeout)); err != nil {
+		return err
 	}
-	if _, err := c.Write(frame); err != nil {
-		return nil, err
-	}
-	return c.read()
+	_, err = c.Write(frame)
+	return err
 }
 
 func (c *conn) read() (*answer, error) {
@@ -87,9 +101,6 @@ func (c *conn) read() (*answer, error) {
 	if err := json.Unmarshal(rest[:headLen], a); err != nil {
 		return nil, err
 	}
-	if a.Opaque != c.opaque {
-		return nil, fmt.Errorf("answer to request %d, want %d", a.Opaque, c.opaque)
-	}
 	return a, nil
 }
 
@@ -98,14 +109,23 @@ type position struct{ queueOffset, logOffset int64 }
 
 // send stores one message and returns the answer's code and where the message stands.
 func (c *conn) send(topic string, queue int, body []byte) (code int, at position, err error) {
-	a, err := c.call(codeSend, map[string]string{
-		"producerGroup": "crash", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": strconv.Itoa(queue),
-		"sysFlag": "0", "bornTimestamp": strconv.FormatInt(time.Now().UnixMilli(), 10), "flag": "0", "properties": "WAIT\x01true\x02",
-		"reconsumeTimes": "0", "unitMode": "false", "batch": "false",
-	}, body)
+	a, err := c.call(codeSend, sendFields(topic, queue), body)
 	if err != nil {
 		return -1, at, err
 	}
+	return a.stored()
+}
+
+func sendFields(topic string, queue int) map[string]string {
+	return map[string]string{
+		"producerGroup": "crash", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": strconv.Itoa(queue),
+		"sysFlag": "0", "bornTimestamp": strconv.FormatInt(time.Now().UnixMilli(), 10), "flag": "0", "properties": "WAIT\x01true\x02",
+		"reconsumeTimes": "0", "unitMode": "false", "batch": "false",
+	}
+}
+
+// stored reads the answer to a send.
+func (a *answer) stored() (code int, at position, err error) {
 	if a.Code != answerOK {
 		return a.Code, at, nil
 	}

@@ -100,14 +100,18 @@ func (l *ledger) sender(port, s int, rng *rand.Rand, stop <-chan struct{}) {
 			time.Sleep(10 * time.Millisecond) // a latched broker refuses quickly
 			continue
 		}
-		l.mu.Lock()
-		at := place{queue, to.queueOffset}
-		if other, taken := l.acked[at]; taken {
-			panic(fmt.Sprintf("queue %d offset %d was given to %s and to %s", queue, to.queueOffset, other.id, id))
-		}
-		l.acked[at] = stored{id, to.logOffset, time.Now()}
-		l.count++
-		l.mu.Unlock()
+		l.acknowledged(id, queue, to)
 		time.Sleep(l.pause)
 	}
+}
+
+func (l *ledger) acknowledged(id string, queue int, to position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := place{queue, to.queueOffset}
+	if other, taken := l.acked[at]; taken {
+		panic(fmt.Sprintf("queue %d offset %d was given to %s and to %s", queue, to.queueOffset, other.id, id))
+	}
+	l.acked[at] = stored{id, to.logOffset, time.Now()}
+	l.count++
 }

@@ -24,11 +24,12 @@ func main() {
 	flag.BoolVar(&p.points, "failpoints", false, "the binary is built with failpoints: use them in every other round")
 	flag.DurationVar(&p.longest, "longest", 3*time.Second, "the longest time of load before a kill or a cut")
 	flag.Uint64Var(&p.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random times and bodies")
+	nSlow := flag.Int("slow", 0, "rounds on a disk that is slow for a while (needs root): throttled, or with -disk volatile one whose sync hangs")
 	flag.StringVar(&p.disk.name, "disk", "loop", "what the power is cut of: `loop` (an ext4 is shut down), volatile (a disk with a volatile cache below the ext4),\nor nobarrier (the same without flushes: the suite has to fail)")
 	flag.StringVar(&p.disk.volatile, "volatile", "", "the `binary` of test/volatile, for -disk volatile and nobarrier")
 	flag.Parse()
 	fmt.Println("seed", p.seed, "mode", p.mode)
-	if err := suite(*binary, *dir, counts{*nKills, *nCuts, *nErrors, *length}, p); err != nil {
+	if err := suite(*binary, *dir, counts{*nKills, *nCuts, *nErrors, *nSlow, *length}, p); err != nil {
 		fmt.Fprintln(os.Stderr, "FAULT:", err)
 		os.Exit(1)
 	}
@@ -37,8 +38,8 @@ func main() {
 
 // counts are rounds of each kind, and the length of the soak.
 type counts struct {
-	kills, cuts, ioErrors int
-	soak                  time.Duration
+	kills, cuts, ioErrors, slow int
+	soak                        time.Duration
 }
 
 // plan is what all rounds of a run have in common.
@@ -64,8 +65,8 @@ func suite(binary, dir string, n counts, p plan) error {
 	if p.longest < 100*time.Millisecond {
 		return fmt.Errorf("-longest is %v, must be at least 100ms", p.longest)
 	}
-	if n.ioErrors > 0 && p.mode != syncFlush {
-		return fmt.Errorf("rounds of failing flushes are for -mode sync; otherwise: -ioerrors 0")
+	if n.ioErrors+n.slow > 0 && p.mode != syncFlush {
+		return fmt.Errorf("rounds of failing flushes and slow disks are for -mode sync; otherwise: -ioerrors 0 -slow 0")
 	}
 	if dir == "" {
 		temporary, err := os.MkdirTemp("", "ringmq-crash")
@@ -79,8 +80,8 @@ func suite(binary, dir string, n counts, p plan) error {
 	if p.binary, err = filepath.Abs(binary); err != nil {
 		return err
 	}
-	if n.cuts+n.ioErrors > 0 && os.Geteuid() != 0 {
-		return fmt.Errorf("power cuts and failing flushes need root (loop mounts); without: -cuts 0 -ioerrors 0")
+	if n.cuts+n.ioErrors+n.slow > 0 && os.Geteuid() != 0 {
+		return fmt.Errorf("power cuts, failing flushes and slow disks need root (loop mounts); without: -cuts 0 -ioerrors 0 -slow 0")
 	}
 	acked, err := kills(p, filepath.Join(dir, "kills"), n.kills)
 	summarize("kills", acked)
@@ -94,6 +95,11 @@ func suite(binary, dir string, n counts, p plan) error {
 	}
 	acked, err = ioErrors(p, filepath.Join(dir, "ioerrors"), n.ioErrors)
 	summarize("failing flushes", acked)
+	if err != nil {
+		return err
+	}
+	acked, err = slows(p, filepath.Join(dir, "slow"), n.slow)
+	summarize("slow disks", acked)
 	if err != nil {
 		return err
 	}

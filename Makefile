@@ -23,6 +23,7 @@ build: ## bin/ringmq
 test: build ## all tests of the product, and the Go client against a running broker
 	$(GO) test ./...
 	cd test/e2e && RINGMQ=$(CURDIR)/bin/ringmq $(GO) test ./...
+	cd test/volatile && $(GO) test ./...
 
 race: ## the same tests under the race detector, with the invariants that cost too much in production
 	$(GO) test -race -tags invariants ./...
@@ -56,7 +57,7 @@ crash: ## kills and power cuts under load, with the mutants that must fail (need
 	test/crash/run.sh
 
 crash-short: ## a few kills, no power cuts
-	KILLS=4 CUTS=0 IOERRORS=0 MODES= MUTANTS= test/crash/run.sh
+	KILLS=4 CUTS=0 VCUTS=0 SLOW=0 IOERRORS=0 MODES= MUTANTS= test/crash/run.sh
 
 soak: ## mixed load with rolls and retention for SOAK (30m): memory, descriptors and goroutines must not grow
 	KILLS=0 CUTS=0 IOERRORS=0 MODES= MUTANTS= SOAK=$${SOAK:-30m} test/crash/run.sh

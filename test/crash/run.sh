@@ -2,19 +2,21 @@
 # run.sh: builds the broker with failpoints and lets ./test/crash kill it KILLS (50) times, cut its power CUTS (10) times and let its
 # flushes fail IOERRORS (3) times under SYNC_FLUSH; then a fifth of the kills and half of the cuts in each of the other MODES (async); then
 # builds each of MUTANTS (a safety taken out by build tag) and insists that the suite finds it. LONGEST (3s) bounds the load before a kill.
+# disks.sh has VCUTS (10) power cuts of a disk with a volatile cache and SLOW (2) rounds each on two slow ones.
 # SOAK (0) is the length of a mixed load that ends with a look at what has grown.
 # All but the kills need root.
 set -u
 cd "$(dirname "$0")/../.."
+. test/crash/disks.sh
 unmount() { # what a run left mounted when it was stopped
   local m
-  for m in $(awk -v d="$dir/" 'index($2, d) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m"; done
+  for m in $(awk -v d="$dir/" 'index($2, d) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m" || { sleep 1; umount -l "$m"; }; done
 }
-: "${KILLS:=50}" "${CUTS:=10}" "${IOERRORS:=3}" "${SEED:=$(date +%s)}" "${LONGEST:=3s}" "${SOAK:=0}"
+: "${KILLS:=50}" "${CUTS:=10}" "${IOERRORS:=3}" "${SEED:=$(date +%s)}" "${LONGEST:=3s}" "${SOAK:=0}" "${VCUTS:=10}" "${SLOW:=2}"
 MODES=${MODES-async}
 MUTANTS=${MUTANTS-mutant_nofsync mutant_nodirsync mutant_noerase mutant_nolatch}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/ringmq-crash.XXXXXX")
-trap 'unmount; rm -rf "$dir"' EXIT
+trap 'unmount; ungroup; rm -rf "$dir"' EXIT
 go build -o "$dir/crash" ./test/crash && go build -tags failpoints -o "$dir/ringmq" ./cmd/ringmq || exit 1
 
 "$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -longest "$LONGEST" -seed "$SEED" \
@@ -24,6 +26,7 @@ for mode in $MODES; do
   "$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -longest "$LONGEST" -seed "$SEED" \
     -mode "$mode" -kills $((KILLS / 5)) -cuts $((CUTS / 2)) -ioerrors 0 || exit 1
 done
+disks || exit 1
 
 missed=0
 for mutant in $MUTANTS; do

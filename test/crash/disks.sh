@@ -15,7 +15,7 @@ disks() {
 on_disk() { # on_disk BINARY FLAG...
   local binary=$1; shift
   unmount; rm -rf "$dir/store"
-  timeout 7200 "$dir/crash" -ringmq "$binary" -dir "$dir/store" -volatile "$dir/volatile" -seed "$SEED" -kills 0 -ioerrors 0 "$@"
+  timeout --foreground 7200 "$dir/crash" -ringmq "$binary" -dir "$dir/store" -volatile "$dir/volatile" -seed "$SEED" -kills 0 -ioerrors 0 "$@"
 }
 
 loses() { # loses NAME BINARY FLAG...: insists that something acknowledged is lost
@@ -29,9 +29,21 @@ loses() { # loses NAME BINARY FLAG...: insists that something acknowledged is lo
   echo "found $name on a volatile disk: $(grep -m1 '^FAULT' "$dir/log" | head -c 200)"
 }
 
-ungroup() { # removes the groups of suites that were stopped
-  local group
+ungroup() { # frees the disk and removes the groups of suites that were stopped; their brokers end when their writes have
+  local group file device
   for group in /sys/fs/cgroup/ringmq-crash-* /sys/fs/cgroup/*/ringmq-crash-*; do
-    [ ! -d "$group" ] || [ -d "/proc/${group##*-}" ] || rmdir "$group"
+    [ -d "$group" ] || continue
+    for _ in {1..20}; do # a process that still lives after two seconds is another suite's
+      grep -qs '^State:.[^Z]' "/proc/${group##*-}/status" || break
+      sleep 0.1
+    done
+    ! grep -qs '^State:.[^Z]' "/proc/${group##*-}/status" || continue
+    for file in "$group"/blkio.throttle.write_{bps,iops}_device "$group/io.max"; do
+      [ -f "$file" ] || continue
+      for device in $(cut -d' ' -f1 "$file"); do
+        case $file in *io.max) echo "$device wbps=max wiops=max" ;; *) echo "$device 0" ;; esac >"$file"
+      done
+    done
+    for _ in {1..100}; do rmdir "$group" 2>/dev/null && break; sleep 0.1; done
   done
 }

@@ -16,7 +16,7 @@ unmount() { # what a run left mounted when it was stopped
 MODES=${MODES-async}
 MUTANTS=${MUTANTS-mutant_nofsync mutant_nodirsync mutant_noerase mutant_nolatch}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/ringmq-crash.XXXXXX")
-trap 'unmount; ungroup; rm -rf "$dir"' EXIT
+trap 'ungroup; unmount; rm -rf "$dir"' EXIT
 go build -o "$dir/crash" ./test/crash && go build -tags failpoints -o "$dir/ringmq" ./cmd/ringmq || exit 1
 
 "$dir/crash" -ringmq "$dir/ringmq" -dir "$dir/store" -failpoints -longest "$LONGEST" -seed "$SEED" \
@@ -32,7 +32,7 @@ missed=0
 for mutant in $MUTANTS; do
   rm -rf "$dir/store"
   go build -tags "failpoints $mutant" -o "$dir/mutant" ./cmd/ringmq || exit 1
-  if timeout 600 "$dir/crash" -ringmq "$dir/mutant" -dir "$dir/store" -failpoints -kills 10 -cuts 10 -seed "$SEED" >"$dir/log" 2>&1; then
+  if timeout --foreground 600 "$dir/crash" -ringmq "$dir/mutant" -dir "$dir/store" -failpoints -kills 10 -cuts 10 -seed "$SEED" >"$dir/log" 2>&1; then
     echo "MISSED $mutant: the suite passes without this safety"; missed=1
   else
     echo "found $mutant: $(grep -m1 '^FAULT' "$dir/log" | head -c 200)"

@@ -60,7 +60,7 @@ crash-short: ## a few kills, no power cuts
 	KILLS=4 CUTS=0 VCUTS=0 SLOW=0 IOERRORS=0 MODES= MUTANTS= test/crash/run.sh
 
 soak: ## mixed load with rolls and retention for SOAK (30m): memory, descriptors and goroutines must not grow
-	KILLS=0 CUTS=0 IOERRORS=0 MODES= MUTANTS= SOAK=$${SOAK:-30m} test/crash/run.sh
+	KILLS=0 CUTS=0 VCUTS=0 SLOW=0 IOERRORS=0 MODES= MUTANTS= SOAK=$${SOAK:-30m} test/crash/run.sh
 
 sim: ## whole stores in simulated machines that crash, SEEDS (600) of them from SEED (1) on, and the mutants that must fail (3 minutes)
 	SEEDS=$(SEEDS) FIRST=$(SEED) GO=$(GO) test/sim/run.sh

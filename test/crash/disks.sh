@@ -1,12 +1,17 @@
 # disks.sh: the part of run.sh, which reads it in, on disks of its own making.
 
-# disks cuts the power of a disk with a volatile cache VCUTS times and has SLOW rounds each on a throttled disk and on one whose sync hangs. Then, if
-# there are MUTANTS, come two runs that have to fail on the disk with the volatile cache: a broker that does not fsync, and an ext4 that sends no flushes.
+# disks cuts the power of a disk with a volatile cache VCUTS times and has SLOW rounds each on a throttled disk and on one whose sync hangs. The cuts
+# are done again in each of the other MODES, which leave more in the cache. Then, if there are MUTANTS, come two runs that have to fail on the disk
+# with the volatile cache: a broker that does not fsync, and an ext4 that sends no flushes.
 disks() {
+  local mode
   [ $((VCUTS + SLOW)) -gt 0 ] || return 0
   (cd test/volatile && go build -o "$dir/volatile" .) || return 1
   on_disk "$dir/ringmq" -disk loop -cuts 0 -slow "$SLOW" || return 1
   on_disk "$dir/ringmq" -disk volatile -cuts "$VCUTS" -slow "$SLOW" || return 1
+  for mode in $MODES; do
+    on_disk "$dir/ringmq" -disk volatile -mode "$mode" -cuts "$VCUTS" || return 1
+  done
   [ -n "$MUTANTS" ] && [ "$VCUTS" -gt 0 ] || return 0
   go build -tags "failpoints mutant_nofsync" -o "$dir/mutant" ./cmd/ringmq || return 1
   loses mutant_nofsync "$dir/mutant" -disk volatile && loses "no barriers" "$dir/ringmq" -disk nobarrier

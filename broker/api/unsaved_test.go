@@ -88,6 +88,8 @@ func TestUnsavedSendsAreBounded(t *testing.T) {
 			t.Errorf("send %d: %d %s", i, a.Code, a.Remark)
 		}
 	}
+	b.unsaved.mu.Lock()
+	defer b.unsaved.mu.Unlock()
 	if n := b.unsaved.bytes; n != 0 {
 		t.Errorf("%d bytes are counted still", n)
 	}

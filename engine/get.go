@@ -262,7 +262,7 @@ func (g *gathering) open(entry consumequeue.Entry) bool {
 	}
 	g.trial = view
 	inMem := len(view.Bytes)
-	if !g.recent(entry.Offset) && !resident(view.Bytes) {
+	if !g.recent(entry.Offset) && !segment.Resident(view.Bytes) {
 		inMem = int(entry.Size)
 		ok = inMem <= len(view.Bytes) && g.bring(view.Bytes[:inMem], entry.Offset)
 	}
@@ -284,7 +284,7 @@ func (g *gathering) recent(at message.Offset) bool {
 // bring has the bytes of one record in memory, so that touching them neither waits nor faults. False when they cannot be read, or when that
 // would take time and there is none.
 func (g *gathering) bring(b []byte, at message.Offset) bool {
-	if g.recent(at) || resident(b) {
+	if g.recent(at) || segment.Resident(b) {
 		return true
 	}
 	if g.now {
@@ -292,7 +292,7 @@ func (g *gathering) bring(b []byte, at message.Offset) bool {
 		return false
 	}
 	g.res.Cold = true
-	return populate(b) == nil
+	return segment.Populate(b) == nil
 }
 
 func (g *gathering) endRun() {

@@ -1,4 +1,4 @@
-package engine
+package segment
 
 import (
 	"fmt"
@@ -6,16 +6,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"ringmq/engine/segment"
 )
 
 // residentPages is how many pages one mincore call is asked about.
 const residentPages = 512
 
-// resident asks the kernel whether all pages of mapped bytes are in memory. What cannot be asked counts as resident: the worst is a
+// Resident asks the kernel whether all pages of mapped bytes are in memory. What cannot be asked counts as resident: the worst is a
 // page fault where a worker should have had it.
-func resident(b []byte) bool {
+func Resident(b []byte) bool {
 	if len(b) == 0 {
 		return true
 	}
@@ -38,9 +36,9 @@ func resident(b []byte) bool {
 	return true
 }
 
-// populate has the kernel read the pages of mapped bytes and map them. In a system call the wait costs one thread; a page fault would also
+// Populate has the kernel read the pages of mapped bytes and map them. In a system call the wait costs one thread; a page fault would also
 // hold up the scheduler's turn on it. Bytes that the device cannot read are an error.
-func populate(b []byte) error {
+func Populate(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
@@ -52,14 +50,14 @@ func populate(b []byte) error {
 	case 0:
 		return nil
 	case unix.EFAULT, unix.EHWPOISON:
-		return fmt.Errorf("engine: %w: %w", segment.ErrUnreadable, errno)
+		return fmt.Errorf("%w: %w", ErrUnreadable, errno)
 	}
 	return touch(b, int(page)) // a kernel before 5.14 does not know the advice
 }
 
 // touch reads a byte of every page.
 func touch(b []byte, page int) (err error) {
-	defer segment.CatchFault(&err, "engine", debug.SetPanicOnFault(true))
+	defer CatchFault(&err, "segment", debug.SetPanicOnFault(true))
 	sum := b[len(b)-1]
 	for i := 0; i < len(b); i += page {
 		sum |= b[i]

@@ -1,4 +1,4 @@
-package engine
+package segment
 
 import (
 	"errors"
@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"ringmq/engine/segment"
 )
 
 // Pages of a file that were never read are not resident; those that were are.
@@ -34,17 +32,17 @@ func TestResident(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Munmap(b)
-	if resident(b[size-100 : size-50]) {
+	if Resident(b[size-100 : size-50]) {
 		t.Skip("this file system keeps its pages")
 	}
-	if resident(b) {
+	if Resident(b) {
 		t.Error("a file of which no page is in memory is resident")
 	}
 	sum := byte(0)
 	for i := 0; i < size; i += 4096 {
 		sum += b[i]
 	}
-	if sum != 0 || !resident(b) || !resident(b[5:10]) || !resident(nil) {
+	if sum != 0 || !Resident(b) || !Resident(b[5:10]) || !Resident(nil) {
 		t.Error("what was just read is not resident")
 	}
 }
@@ -70,19 +68,19 @@ func TestPopulate(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := unix.Getpagesize()
-	for name, bring := range map[string]func(b []byte) error{"populate": populate, "touch": func(b []byte) error { return touch(b, page) }} {
+	for name, bring := range map[string]func(b []byte) error{"populate": Populate, "touch": func(b []byte) error { return touch(b, page) }} {
 		for _, good := range [][]byte{b[:1], b[4095:4097], b[5 : size/2], b[size/2-1 : size/2]} {
-			if err := bring(good); err != nil || !resident(good) {
+			if err := bring(good); err != nil || !Resident(good) {
 				t.Errorf("%s: %d bytes that can be read: %v", name, len(good), err)
 			}
 		}
 		for _, bad := range [][]byte{b[size/2 : size/2+1], b[size/2-1 : size/2+1], b} {
-			if err := bring(bad); !errors.Is(err, segment.ErrUnreadable) {
+			if err := bring(bad); !errors.Is(err, ErrUnreadable) {
 				t.Errorf("%s: %d bytes that cannot be read: %v", name, len(bad), err)
 			}
 		}
 	}
-	if err := populate(nil); err != nil {
+	if err := Populate(nil); err != nil {
 		t.Error(err)
 	}
 }

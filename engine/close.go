@@ -20,6 +20,7 @@ func (s *Store) Close() error {
 	s.life.Unlock()
 
 	s.cleaner.Close()
+	s.scrubber.Close()
 	s.disk.close()
 	s.overflow.close()
 	// All that was appended is flushed, which answers every wait; the dispatcher then finds all there is; the keeper makes its work durable.

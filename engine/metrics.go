@@ -7,6 +7,7 @@ import (
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/flush"
 	"ringmq/engine/index"
+	"ringmq/engine/scrub"
 	"ringmq/engine/segment"
 )
 
@@ -34,10 +35,11 @@ type Counters struct {
 	Segments *segment.Metrics
 	Queues   *consumequeue.Metrics
 	Index    *index.Metrics
+	Scrub    *scrub.Metrics
 }
 
 // Counters gathers the counters of the store and of its parts.
 func (s *Store) Counters() Counters {
 	return Counters{Store: &s.metrics, Log: s.log.Metrics(), Flush: s.flusher.Metrics(), Segments: &s.segmentMetrics, Queues: &s.queueMetrics,
-		Index: &s.indexMetrics}
+		Index: &s.indexMetrics, Scrub: &s.scrubMetrics}
 }

@@ -19,6 +19,8 @@ import (
 	"ringmq/engine/index"
 	"ringmq/engine/message"
 	"ringmq/engine/retention"
+	"ringmq/engine/scrub"
+	"ringmq/engine/seal"
 	"ringmq/engine/segment"
 	"ringmq/internal/durable"
 	"ringmq/uring"
@@ -44,12 +46,14 @@ type Store struct {
 	overflow   overflow
 	disk       diskGuard
 	cleaner    *retention.Cleaner
+	scrubber   *scrub.Scrubber
 
 	// life is held for reading by whoever uses the store and for writing by Close, so that nothing begins after it.
 	life   sync.RWMutex
 	closed bool // guarded by life
 
 	everything bool            // Repair: all of the log is walked over, and no queue is taken for complete
+	sealed     []seal.File     // of Open
 	mark       checkpoint.Mark // of Open: Last is -1 when there is none that can be believed
 	recovery   Recovery
 	metrics    Metrics
@@ -60,10 +64,11 @@ type Store struct {
 	segmentMetrics segment.Metrics
 	queueMetrics   consumequeue.Metrics
 	indexMetrics   index.Metrics
+	scrubMetrics   scrub.Metrics
 }
 
 // paths are the names of RocketMQ, and below ringmq/ those of our own, which a Java broker ignores.
-type paths struct{ queues, index, checkpoint, abort, lock, config, own, mark, indexed, damaged, cut string }
+type paths struct{ queues, index, checkpoint, abort, lock, config, own, mark, indexed, damaged, cut, seals string }
 
 func pathsOf(dir string) paths {
 	own := filepath.Join(dir, "ringmq")
@@ -79,6 +84,7 @@ func pathsOf(dir string) paths {
 		indexed:    filepath.Join(own, "indexed"),
 		damaged:    filepath.Join(own, "damaged"),
 		cut:        filepath.Join(own, "cut"),
+		seals:      filepath.Join(own, "seals"),
 	}
 }
 
@@ -229,10 +235,11 @@ func refuseForeign(dir, logDir string) error {
 // start lets the services run. What was recovered is on the device by then.
 func (s *Store) start() error {
 	o := &s.options
+	s.scrubber = s.newScrubber()
 	s.flusher = flush.New(flush.Options{
 		Log: s.log, Syncer: s.syncer(), Sync: o.SyncFlush, Settings: o.Flush, Now: s.elapsedMS,
 		Released: o.Released,
-		Advanced: func() { s.dispatcher.Wake() },
+		Advanced: func() { s.dispatcher.Wake(); s.scrubber.Advanced() },
 		Thorough: func(flushed message.Offset) { s.keeper.LogFlushed(flushed) },
 		Failed:   s.failed,
 	})
@@ -275,6 +282,7 @@ func (s *Store) start() error {
 		Store: expiring{s}, Settings: s.retentionSettings, Now: o.Now, Logger: o.Logger,
 	})
 	s.cleaner.Start()
+	s.scrubber.Start()
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"ringmq/engine/flush"
 	"ringmq/engine/message"
 	"ringmq/engine/retention"
+	"ringmq/engine/scrub"
 	"ringmq/engine/segment"
 )
 
@@ -57,6 +58,7 @@ type Options struct {
 	Flush      func() flush.Settings     // read before each round; nil: defaults
 	QueueFlush func() QueueFlushSettings // read before each round; nil: defaults
 	Retention  func() RetentionSettings  // read before each round; nil: defaults
+	Scrub      func() ScrubSettings      // read before each block; nil: defaults
 	Now        func() int64              // ms since 1970; nil: the clock of the machine
 
 	Released   func()     // called after each batch of Done calls of the flush service, not after single ones by others; may be nil
@@ -116,6 +118,9 @@ func (o Options) withDefaults() Options {
 	if o.Retention == nil {
 		o.Retention = retention.Defaults
 	}
+	if o.Scrub == nil {
+		o.Scrub = scrub.Defaults
+	}
 	if o.Now == nil {
 		o.Now = func() int64 { return time.Now().UnixMilli() }
 	}
@@ -167,9 +172,10 @@ func (o Options) Validate() error {
 	if _, err := dispatch.ParseDelays(o.DelayLevels); err != nil {
 		return fmt.Errorf("engine: messageDelayLevel: %w", err)
 	}
-	settings := o.Retention()
+	settings, scrubbing := o.Retention(), o.Scrub()
 	checks := []error{
 		settings.Validate(),
+		scrubbing.Validate(),
 		within("mappedFileSizeCommitLog", o.SegmentSize, minSegmentSize, maxSegmentSize),
 		within("mappedFileSizeConsumeQueue", queueFileSize, entrySize, gib),
 		within("maxMessageSize", int64(o.MaxMessageSize), 1, maxSegmentSize-recordOverhead),

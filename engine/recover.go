@@ -289,6 +289,7 @@ func (s *Store) walk(w walk, last dispatch.Position) (message.Offset, error) {
 // cut keeps aside and erases what stands behind the end, in the log and in the queues.
 func (s *Store) cut(end message.Offset) error {
 	saved := int64(0)
+	s.dropSeals(end)
 	if !s.nothingBehind(end) {
 		var err error
 		if saved, err = s.log.Cut(end, s.limit(end), s.paths.cut); err != nil {

@@ -43,7 +43,7 @@ func (e expiring) RemoveOldest() (bool, error) {
 		return false, nil // the dispatcher is behind, or nothing stands in a later segment yet
 	}
 	e.queues.SetLogMin(o.End) // before the segment goes, so that no queue's Min is ever below the log
-	if err := e.log.RemoveFirst(); err != nil {
+	if err := e.scrubber.Retire(e.log.Min(), e.log.RemoveFirst); err != nil {
 		e.queues.SetLogMin(e.log.Min())
 		return false, err
 	}

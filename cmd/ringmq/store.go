@@ -32,6 +32,7 @@ func storeOptions(v *config.Values, t *tuning, logger *slog.Logger) engine.Optio
 		Flush:            func() flush.Settings { return t.set.Load().flush },
 		QueueFlush:       func() engine.QueueFlushSettings { return t.set.Load().queueFlush },
 		Retention:        func() engine.RetentionSettings { return t.set.Load().retention },
+		Scrub:            func() engine.ScrubSettings { return t.set.Load().scrub },
 		Logger:           logger.With("part", "store"),
 	}
 }

@@ -18,6 +18,7 @@ type tuned struct {
 	flush      flush.Settings
 	queueFlush engine.QueueFlushSettings
 	retention  engine.RetentionSettings
+	scrub      engine.ScrubSettings
 	limits     engine.Limits
 	policy     broker.Policy
 }
@@ -30,7 +31,7 @@ func newTuning(v *config.Values) *tuning {
 
 // use has the parts see the values of v, at their next look.
 func (t *tuning) use(v *config.Values) *tuned {
-	set := &tuned{flushSettings(v), queueFlushSettings(v), retentionSettings(v), limits(v), policy(v)}
+	set := &tuned{flushSettings(v), queueFlushSettings(v), retentionSettings(v), scrubSettings(v), limits(v), policy(v)}
 	t.set.Store(set)
 	return set
 }
@@ -66,6 +67,10 @@ func retentionSettings(v *config.Values) engine.RetentionSettings {
 		CleanForcibly:  float64(v.Int("diskSpaceCleanForciblyRatio")) / 100,
 		ForciblyEnable: v.Bool("cleanFileForciblyEnable"),
 	}
+}
+
+func scrubSettings(v *config.Values) engine.ScrubSettings {
+	return engine.ScrubSettings{BytesPerSecond: v.Int("ringmq.scrubRate"), IntervalMS: v.Int("ringmq.scrubInterval") * 3_600_000}
 }
 
 func limits(v *config.Values) engine.Limits {

@@ -38,6 +38,7 @@ var heights = map[string]int{
 	"engine/consumequeue":     3,
 	"engine/retention":        0,
 	"engine/seal":             3,
+	"engine/scrub":            5,
 	"engine/commitlog":        4,
 	"engine/flush":            4,
 	"engine/inspect":          4,

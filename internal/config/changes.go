@@ -98,6 +98,8 @@ var changes = map[string]change{
 	"ringmq.zeroSegments":        {when: restart},
 	"ringmq.groupCommitInterval": {when: now},
 	"ringmq.uring":               {when: restart},
+	"ringmq.scrubRate":           {when: now},
+	"ringmq.scrubInterval":       {when: now},
 	"ringmq.allowPending":        {never, oneStart},
 	"ringmq.eventLoops":          {when: restart},
 	"ringmq.outboundLimit":       {when: restart},

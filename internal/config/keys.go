@@ -83,6 +83,8 @@ var serverKeys = []Key{
 	{Name: "ringmq.zeroSegments", Kind: Bool, Default: "true", Meaning: "write zeros into the next segment ahead of time; doubles the device's writes, keeps flushes short"},
 	{Name: "ringmq.groupCommitInterval", Kind: Int, Default: "0", Max: 10000, Meaning: "ms to wait for more senders before a sync flush"},
 	{Name: "ringmq.uring", Kind: Choice, Default: "auto", Allowed: []string{"auto", "off"}, Meaning: "io_uring for batches of flushes"},
+	{Name: "ringmq.scrubRate", Kind: Int, Default: "16777216", Max: 1 << 40, Meaning: "bytes a second that are read again from full commit-log segments to find bit rot; 0: off"},
+	{Name: "ringmq.scrubInterval", Kind: Int, Default: "24", Min: 1, Max: 1 << 16, Meaning: "hours between two looks at the same segment"},
 	{Name: "ringmq.allowPending", Kind: Bool, Default: "false", Meaning: "open a Java store that holds delayed, half, timer or pop messages; they stay untouched"},
 	{Name: "ringmq.openQueueFiles", Kind: Int, Default: "1024", Min: 16, Max: 1 << 20, Meaning: "descriptors of queue files kept open"},
 	{Name: "ringmq.eventLoops", Kind: Int, Default: "0", Max: 1024, Meaning: "network threads; 0: one per CPU"},

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"ringmq/engine"
+	"ringmq/engine/scrub"
 )
 
 // Store is what is asked of the store at each scrape.
@@ -21,6 +22,7 @@ type Store interface {
 	DiskFull() error
 	Ring() (mode, reason string) // "ring" or "plain", and why
 	Counters() engine.Counters
+	Damages() []scrub.Damage
 }
 
 // Handler serves the figures of store.
@@ -40,6 +42,9 @@ func Handler(store Store) http.Handler {
 			}
 		}
 		fmt.Fprintln(w, "ok")
+		for _, d := range store.Damages() { // an answer of 503 would have the broker replaced, and the good messages with it
+			fmt.Fprintln(w, "damaged:", &d)
+		}
 	})
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -84,6 +89,7 @@ func register(registry *prometheus.Registry, store Store) {
 		}
 		return 0
 	})
+	gauge("ringmq_log_damages", "Stretches of the log that are known to be damaged.", func() float64 { return float64(len(store.Damages())) })
 	gauge("ringmq_uring", "1 when flushes of many files go through io_uring, 0 when by plain calls.", func() float64 {
 		if mode, _ := store.Ring(); mode == "ring" {
 			return 1

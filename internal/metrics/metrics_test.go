@@ -12,10 +12,14 @@ import (
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/flush"
 	"ringmq/engine/index"
+	"ringmq/engine/scrub"
 	"ringmq/engine/segment"
 )
 
-type fakeStore struct{ latched, full error }
+type fakeStore struct {
+	latched, full error
+	damages       []scrub.Damage
+}
 
 func (f *fakeStore) Positions() engine.Positions {
 	return engine.Positions{End: 300, Committed: 250, Flushed: 200, Readable: 250, Dispatched: 240}
@@ -23,7 +27,7 @@ func (f *fakeStore) Positions() engine.Positions {
 func (f *fakeStore) Latched() error { return f.latched }
 func (f *fakeStore) Counters() engine.Counters {
 	c := engine.Counters{Store: new(engine.Metrics), Log: new(commitlog.Metrics), Flush: new(flush.Metrics), Segments: new(segment.Metrics), Queues: new(consumequeue.Metrics),
-		Index: new(index.Metrics)}
+		Index: new(index.Metrics), Scrub: new(scrub.Metrics)}
 	c.Flush.FlushSizes.Add(5000)
 	c.Flush.CommitMicros.Add(3)
 	c.Queues.FlushFiles.Add(64)
@@ -33,8 +37,9 @@ func (f *fakeStore) Counters() engine.Counters {
 	c.Segments.Prepared.Store(3)
 	return c
 }
-func (f *fakeStore) DiskFull() error        { return f.full }
-func (f *fakeStore) Ring() (string, string) { return "ring", "" }
+func (f *fakeStore) DiskFull() error         { return f.full }
+func (f *fakeStore) Damages() []scrub.Damage { return f.damages }
+func (f *fakeStore) Ring() (string, string)  { return "ring", "" }
 
 func get(t *testing.T, store Store, path string) (int, string) {
 	t.Helper()
@@ -93,5 +98,21 @@ func TestHealthNamesAFullDisk(t *testing.T) {
 	store.full = nil
 	if code, _ := get(t, store, "/healthz"); code != 200 {
 		t.Error(code)
+	}
+}
+
+// Damage found by the scrub is named; sends go on, so the answer stays ok.
+func TestHealthNamesDamage(t *testing.T) {
+	store := &fakeStore{}
+	if _, body := get(t, store, "/healthz"); body != "ok\n" {
+		t.Error(body)
+	}
+	store.damages = []scrub.Damage{{File: "/data/commitlog/00000000000000000000", Block: 3, Last: 4, From: 3 << 20, To: 5 << 20, Reason: "rotten"}}
+	code, body := get(t, store, "/healthz")
+	if code != 200 || body != "ok\ndamaged: /data/commitlog/00000000000000000000 block 3 to 4, offset 3145728 to 5242880: rotten\n" {
+		t.Error(code, body)
+	}
+	if _, body := get(t, store, "/metrics"); !strings.Contains(body, "ringmq_log_damages 1\n") {
+		t.Error("metric does not show the damage")
 	}
 }

@@ -6,11 +6,12 @@ type Limits struct {
 	DiskWarningRatio float64 // diskSpaceWarningLevelRatio; looked at once a second
 }
 
-// Change replaces the limits, and has the functions Flush, QueueFlush and Retention of Options asked anew by those who wait by what they said.
+// Change replaces the limits, and has the functions Flush, QueueFlush, Retention and Scrub of Options asked anew by those who wait by what they said.
 // The limits have been checked as Options.Validate does.
 func (s *Store) Change(l Limits) {
 	s.limits.Store(&l)
 	s.flusher.SettingsChanged()
 	s.keeper.SettingsChanged()
 	s.cleaner.SettingsChanged()
+	s.scrubber.SettingsChanged()
 }

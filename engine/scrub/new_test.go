@@ -3,6 +3,7 @@ package scrub_test
 import (
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,8 +94,8 @@ func TestPageCacheIsLeftAlone(t *testing.T) {
 // rotten is a directory whose device has other bytes in the first file than the page cache.
 type rotten struct {
 	segment.Storage
-	at  *int64
-	err *error
+	at      *atomic.Int64 // -1: nowhere
+	refuses *atomic.Bool  // the device cannot read it
 }
 
 func (d rotten) Open(name string, size int64) (segment.Backing, error) {
@@ -116,9 +117,9 @@ type rottenDevice struct{ rottenFile }
 
 func (d rottenDevice) ReadAt(b []byte, off int64) (int, error) {
 	n := copy(b, d.Bytes()[off:])
-	if at := *d.dir.at - off; at >= 0 && at < int64(n) {
-		if err := *d.dir.err; err != nil {
-			return 0, err
+	if at := d.dir.at.Load() - off; at >= 0 && at < int64(n) {
+		if d.dir.refuses.Load() {
+			return 0, os.ErrPermission
 		}
 		b[at] ^= 1
 	}
@@ -133,19 +134,22 @@ func TestTheDeviceIsRead(t *testing.T) {
 	t.Parallel()
 	within(t, 2, func(t *testing.T, r *rig) {
 		r.close()
-		at, err := int64(-1), error(nil)
-		r.wrap = func(s segment.Storage) segment.Storage { return rotten{s, &at, &err} }
+		var at atomic.Int64
+		var refuses atomic.Bool
+		at.Store(-1)
+		r.wrap = func(s segment.Storage) segment.Storage { return rotten{s, &at, &refuses} }
 		r.open()
 		r.s.Start()
 		r.pass(time.Minute)
-		at = mib + 77
+		at.Store(mib + 77)
 		r.pass(day)
 		r.book.expect(t, []string{"level=ERROR", "file=" + r.path(0), "block=1 ", "offset=1048576 ", "not those that were sealed; those in the page cache still are"})
-		at, err = 5, os.ErrPermission
+		refuses.Store(true)
+		at.Store(5)
 		r.pass(day)
 		r.book.expect(t, []string{"level=ERROR", "block=0 ", "offset=0 ", "the device cannot read it: permission denied"})
 		r.pass(day)
-		at = -1
+		at.Store(-1)
 		r.pass(day)
 		r.book.expect(t, []string{"level=INFO", "reads again as it was sealed"})
 	})

@@ -113,9 +113,15 @@ func (s *Scrubber) Close() {
 // Advanced says that the log has grown or was flushed. It never blocks, and mostly compares two numbers.
 func (s *Scrubber) Advanced() {
 	full := min(int64(s.o.Log.Flushed()), int64(s.o.Log.End())-1) / s.o.Log.Segments().Size()
-	if s.ended.Swap(full) == full {
-		return
+	if s.ended.Swap(full) != full {
+		s.rouse()
 	}
+}
+
+// SettingsChanged has the settings asked for anew by a scrubber that sleeps. It never blocks.
+func (s *Scrubber) SettingsChanged() { s.rouse() }
+
+func (s *Scrubber) rouse() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -333,7 +333,7 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// At rate 0 nothing is read, neither to seal what is old nor to compare; a change counts within a minute.
+// At rate 0 nothing is read, neither to seal what is old nor to compare; a change counts at once.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	within(t, 2, func(t *testing.T, r *rig) {
@@ -344,7 +344,8 @@ func TestOff(t *testing.T) {
 			t.Error("sealed")
 		}
 		r.rate.Store(mib)
-		r.pass(2 * time.Minute)
+		r.s.SettingsChanged()
+		r.pass(10 * time.Second)
 		r.sealed(0)
 		r.sealed(1)
 		r.pass(day) // all are compared, or about to be

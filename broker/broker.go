@@ -205,8 +205,8 @@ func (b *Broker) apiOptions(host netip.AddrPort) api.Options {
 		Runtime: &api.Runtime{Sampler: b.sampler, Started: time.Now(), LogDir: e.LogDir, Version: o.Version, Number: remoting.Version},
 		Cluster: o.Cluster, Broker: o.Name, Address: o.Address, StoreHost: host, Region: o.Region, FastPort: o.FastPort,
 		Policy: o.Policy.of(e.MaxMessageSize),
-		// Appends to a mapping are answered by the caller, one by one; all others by the store's services, in batches.
-		Batched:  e.SyncFlush || !e.MappedAppend,
+		// What is answered at appended is answered by the caller, one by one; all else by the store's services, in batches.
+		Batched:  !e.AnswersAppended(),
 		Settings: o.Settings, Logger: o.Logger,
 	}
 }

@@ -33,6 +33,18 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
+// BenchmarkPutTransient is ASYNC_FLUSH with 1024 messages in flight: answered at committed, and at appended from a transient pool of as many
+// buffers. The pool of the first is as large as one of them.
+func BenchmarkPutTransient(b *testing.B) {
+	for _, buffers := range []int{0, 1, 5} {
+		b.Run(fmt.Sprintf("size=1KiB/producers=1024/buffers=%d", buffers), func(b *testing.B) {
+			o := benchOptions(b.TempDir())
+			o.TransientPool, o.TransientBuffers = buffers > 0, buffers
+			benchPuts(b, open(b, o), 1024)
+		})
+	}
+}
+
 // looper is a producer: it puts again when it has been answered, in the one goroutine that all share, as on an event loop.
 type looper struct {
 	request engine.PutRequest

@@ -76,8 +76,11 @@ const crashQueues = 4
 // beginning of what was sent. Each cut is followed by the next, on what the one before has left.
 func TestPowerCuts(t *testing.T) {
 	for _, syncFlush := range []bool{true, false} {
-		for _, mapped := range []bool{false, true} {
-			t.Run(fmt.Sprintf("sync=%v/mapped=%v", syncFlush, mapped), func(t *testing.T) {
+		for _, by := range []string{"pool", "mapping", "transient"} {
+			if syncFlush && by == "transient" {
+				continue
+			}
+			t.Run(fmt.Sprintf("sync=%v/by=%s", syncFlush, by), func(t *testing.T) {
 				t.Parallel()
 				seed := uint64(time.Now().UnixNano())
 				t.Logf("seed %d", seed)
@@ -85,9 +88,12 @@ func TestPowerCuts(t *testing.T) {
 					t: t, rng: rand.New(rand.NewPCG(seed, 0)), disk: memstore.New(), ledger: newLedger(),
 				}
 				r.options = small(t.TempDir())
-				r.options.SyncFlush, r.options.MappedAppend = syncFlush, mapped
+				r.options.SyncFlush, r.options.MappedAppend, r.options.TransientPool = syncFlush, by == "mapping", by == "transient"
 				r.options.Flush = func() flush.Settings {
-					return flush.Settings{FlushIntervalMS: 5, FlushThoroughIntervalMS: 20, SyncFlushTimeoutMS: 5000}
+					return flush.Settings{
+						FlushIntervalMS: 5, FlushThoroughIntervalMS: 20, SyncFlushTimeoutMS: 5000,
+						CommitIntervalMS: 3, CommitLeastPages: 4, CommitThoroughIntervalMS: 7,
+					}
 				}
 				r.options.QueueFlush = func() engine.QueueFlushSettings {
 					return engine.QueueFlushSettings{IntervalMS: 10, ThoroughIntervalMS: 50}

@@ -13,6 +13,7 @@ var (
 	ErrNoIndex = errors.New("engine: the store has no key index (messageIndexEnable)")
 
 	errTooMany    = errors.New("engine: too many messages wait for room in the commit log")
+	errPoolFull   = errors.New("engine: the transient pool has no room (fastFailIfNoBufferInStorePool)")
 	errDiskFull   = errors.New("engine: the disk is too full to take messages")
 	errIncomplete = errors.New("engine: closed before every message had its queue entry; the next start makes them")
 )

@@ -59,6 +59,7 @@ type Store struct {
 	metrics    Metrics
 	limits     atomic.Pointer[Limits]
 	damageTold atomic.Int64   // ns: when damage was last told
+	poolTold   int64          // bytes of the pool that were told to be locked; of who locks it
 	recent     message.Offset // so many bytes before the end of the log are taken to be in memory
 
 	segmentMetrics segment.Metrics
@@ -238,6 +239,7 @@ func (s *Store) start() error {
 	s.scrubber = s.newScrubber()
 	s.flusher = flush.New(flush.Options{
 		Log: s.log, Syncer: s.syncer(), Sync: o.SyncFlush, Settings: o.Flush, Now: s.elapsedMS,
+		Transient: o.TransientPool, SegmentSize: o.SegmentSize,
 		Released: o.Released,
 		Advanced: func() { s.dispatcher.Wake(); s.scrubber.Advanced() },
 		Thorough: func(flushed message.Offset) { s.keeper.LogFlushed(flushed) },
@@ -301,17 +303,6 @@ func (s *Store) phase(name string, run func() error) error {
 
 // elapsedMS is the time since Open. Unlike that of day it never jumps.
 func (s *Store) elapsedMS() int64 { return time.Since(s.began).Milliseconds() }
-
-// poolLocked tells, once, whether the pool's memory stays in memory.
-func (s *Store) poolLocked(bytes int64, err error) {
-	switch size := s.options.PoolSize; {
-	case err != nil:
-		s.options.Logger.Warn("the pool's memory cannot be locked, the store works with it unlocked; allow it by ulimit -l or CAP_IPC_LOCK",
-			"ringmq.poolSize", size, "locked", bytes, "error", err)
-	case bytes >= size:
-		s.options.Logger.Info("the pool's memory is locked", "bytes", bytes)
-	}
-}
 
 func (s *Store) diskChanged(err error) {
 	if err == nil {

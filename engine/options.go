@@ -44,9 +44,15 @@ type Options struct {
 	PoolSize       int64  // ringmq.poolSize 32 MiB
 	UnlockedPool   bool   // do not lock the pool's memory
 	ZeroAhead      bool   // ringmq.zeroSegments
-	Ring           bool   // ringmq.uring=auto
-	AllowPending   bool   // ringmq.allowPending
-	DelayLevels    string // messageDelayLevel: tags codes of the schedule topic
+
+	// With ASYNC_FLUSH: a put is answered when it is in the pool, which has TransientBuffers times SegmentSize, whatever PoolSize says. The
+	// committer follows the commit settings; what it has not written yet, a kill loses.
+	TransientPool    bool // transientStorePoolEnable
+	TransientBuffers int  // transientStorePoolSize 5
+
+	Ring         bool   // ringmq.uring=auto
+	AllowPending bool   // ringmq.allowPending
+	DelayLevels  string // messageDelayLevel: tags codes of the schedule topic
 
 	NoIndex      bool  // messageIndexEnable=false: messages are not found by key
 	IndexSlots   int64 // maxHashSlotNum 5,000,000
@@ -74,6 +80,8 @@ type Options struct {
 	DerivedSyncer DerivedSyncer
 	// DiskUsage tells how full the file system of dir is, 0 to 1. Nil: statfs, as df counts.
 	DiskUsage func(dir string) (float64, error)
+	// Memory tells how many bytes of memory the process may have. Nil: what the machine and its cgroup say.
+	Memory func() int64
 }
 
 // QueueFlushSettings have the original's names and meaning.
@@ -104,6 +112,10 @@ func (o Options) withDefaults() Options {
 	o.QueueFileSize = consumequeue.RoundFileSize(o.QueueFileSize) // whole entries, as in the original
 	setDefault(&o.MaxMessageSize, int(4*mib))
 	setDefault(&o.PoolSize, 32*mib)
+	if o.TransientPool {
+		setDefault(&o.TransientBuffers, 5)
+		o.PoolSize = int64(o.TransientBuffers) * o.SegmentSize
+	}
 	setDefault(&o.DelayLevels, dispatch.DefaultDelays)
 	setDefault(&o.IndexSlots, 5_000_000)
 	setDefault(&o.IndexEntries, 20_000_000)
@@ -130,6 +142,9 @@ func (o Options) withDefaults() Options {
 	if o.DiskUsage == nil {
 		o.DiskUsage = diskUsage
 	}
+	if o.Memory == nil {
+		o.Memory = machineMemory
+	}
 	return o
 }
 
@@ -143,6 +158,7 @@ func setDefault[T comparable](field *T, value T) {
 func defaultFlush() flush.Settings {
 	return flush.Settings{
 		FlushIntervalMS: 500, FlushLeastPages: 4, FlushThoroughIntervalMS: 10_000, FlushTimed: true, SyncFlushTimeoutMS: 5000,
+		CommitIntervalMS: 200, CommitLeastPages: 4, CommitThoroughIntervalMS: 200,
 	}
 }
 
@@ -181,7 +197,7 @@ func (o Options) Validate() error {
 		within("maxMessageSize", int64(o.MaxMessageSize), 1, maxSegmentSize-recordOverhead),
 		within("maxHashSlotNum", o.IndexSlots, 1, maxIndexSize/4),
 		within("maxIndexNum", o.IndexEntries, 2, (maxIndexSize-4*o.IndexSlots)/20),
-		within("ringmq.poolSize", o.PoolSize, 64*kib, 64*gib),
+		o.checkPool(),
 	}
 	for _, err := range checks {
 		if err != nil {

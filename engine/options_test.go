@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -41,6 +42,20 @@ func TestValidate(t *testing.T) {
 	f(func(o *engine.Options) { o.PoolSize = 1 }, "ringmq.poolSize is 1", "allowed are")
 	f(func(o *engine.Options) { o.DiskWarningRatio = 1.5 }, "diskSpaceWarningLevelRatio is 1.5")
 	f(func(o *engine.Options) { o.DelayLevels = "1s 7" }, "messageDelayLevel", `"7"`)
+	transient := func(alter func(o *engine.Options)) func(o *engine.Options) {
+		return func(o *engine.Options) {
+			o.TransientPool, o.Memory = true, func() int64 { return 8 << 30 }
+			alter(o)
+		}
+	}
+	f(transient(func(o *engine.Options) {}))
+	f(transient(func(o *engine.Options) { o.TransientBuffers, o.PoolSize = 6, 1 })) // three quarters; the other size is not asked for
+	f(transient(func(o *engine.Options) { o.TransientBuffers = 7 }), "transientStorePoolSize is 7", "allowed are 1 to 6", "8589934592")
+	f(transient(func(o *engine.Options) { o.TransientBuffers = -1 }), "transientStorePoolSize is -1")
+	f(transient(func(o *engine.Options) { o.TransientBuffers = math.MaxInt64 / 1000 }), "transientStorePoolSize is 9223372036854775")
+	f(transient(func(o *engine.Options) { o.SegmentSize, o.TransientBuffers = 4096, 15 }), "transientStorePoolSize is 15", "allowed are 16 to")
+	f(transient(func(o *engine.Options) { o.SyncFlush = true }), "transientStorePoolEnable", "ASYNC_FLUSH")
+	f(transient(func(o *engine.Options) { o.MappedAppend = true }), "transientStorePoolEnable", "ringmq.appendPath=pool")
 	if _, err := engine.Open(engine.Options{}); err == nil {
 		t.Error("a store without a folder was opened")
 	}

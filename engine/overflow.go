@@ -103,7 +103,10 @@ func (o *overflow) append(p *PutRequest) outcome {
 		if !errors.Is(err, commitlog.ErrBusy) {
 			return who
 		}
-		if err := o.store.log.Room(len(p.records)); err != nil {
+		if err = o.store.awaitRoom(len(p.records)); errors.Is(err, commitlog.ErrPoolFull) {
+			return p.refuse(Busy, errPoolFull)
+		}
+		if err != nil {
 			return p.refuse(Unavailable, o.store.refusal(err))
 		}
 	}

@@ -58,7 +58,7 @@ const (
 	ReplicaTimeout               // 12: stored, not promised
 	Illegal                      // 13: a size or a field; not stored
 	Unavailable                  // 14: latched, disk full, closed; not stored
-	Busy                         // 2: too much waits already; not stored
+	Busy                         // 2: too much waits already, or no room in the transient pool; not stored
 )
 
 // PutResult is part of its request: it is valid while PutDone runs, and after that until the request is put again.
@@ -107,6 +107,10 @@ func (s *Store) put(p *PutRequest) outcome {
 		if !errors.Is(err, commitlog.ErrBusy) {
 			return who
 		}
+		if errors.Is(err, commitlog.ErrPoolFull) && s.failsFast() {
+			s.flusher.Hurry()
+			return p.refuse(Busy, errPoolFull)
+		}
 	}
 	if !s.overflow.add(p) {
 		return p.refuse(Busy, errTooMany)
@@ -149,12 +153,9 @@ func (s *Store) refusal(err error) error {
 	return fmt.Errorf("%w: %s is %.1f %% full: %w", errDiskFull, s.options.LogDir, used*100, err)
 }
 
-// immediate: answered at appended. In the mapped mode what is appended is in the page cache, so committed, at once.
+// immediate: answered at appended.
 func (s *Store) immediate(p *PutRequest) bool {
-	if p.NoWait {
-		return true
-	}
-	return s.options.MappedAppend && !s.options.SyncFlush && s.options.Replicator == nil
+	return p.NoWait || s.options.AnswersAppended() && s.options.Replicator == nil
 }
 
 // placing is the PutRequest as the log sees it.
@@ -177,14 +178,15 @@ func (w *placing) Placed(a commitlog.Appended) {
 	}
 	p.wait.End, p.wait.Waiter = a.End, (*flushing)(p)
 	replicator := s.options.Replicator
-	if replicator != nil {
+	if replicator != nil && !s.options.TransientPool {
 		p.waits.Store(2)
 	} else {
 		p.waits.Store(1)
 	}
-	if s.options.SyncFlush {
+	switch {
+	case s.options.SyncFlush:
 		s.flusher.Flushed.Add(&p.wait)
-	} else {
+	case !s.options.TransientPool: // with it, only for replicas
 		s.flusher.Committed.Add(&p.wait)
 	}
 	if replicator != nil {
@@ -291,8 +293,8 @@ func (s *Store) encodeOne(p *PutRequest, m *message.Message) error {
 		return err
 	}
 	if room := s.log.MaxAppend(); len(p.records) > room {
-		return fmt.Errorf("engine: %d bytes of records, one send may have %d: mappedFileSizeCommitLog is %d, ringmq.poolSize is %d",
-			len(p.records), room, s.options.SegmentSize, s.options.PoolSize)
+		return fmt.Errorf("engine: %d bytes of records, one send may have %d: mappedFileSizeCommitLog is %d, %s is %d",
+			len(p.records), room, s.options.SegmentSize, s.options.poolKey(), s.options.PoolSize)
 	}
 	return nil
 }

@@ -157,9 +157,10 @@ func TestPutDoesNotAllocate(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	for name, alter := range map[string]func(o *engine.Options){
-		"async":  func(*engine.Options) {},
-		"sync":   func(o *engine.Options) { o.SyncFlush = true },
-		"mapped": func(o *engine.Options) { o.MappedAppend = true },
+		"async":     func(*engine.Options) {},
+		"sync":      func(o *engine.Options) { o.SyncFlush = true },
+		"mapped":    func(o *engine.Options) { o.MappedAppend = true },
+		"transient": func(o *engine.Options) { o.TransientPool, o.TransientBuffers = true, 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := small(t.TempDir())

@@ -62,8 +62,9 @@ func (s *Store) loadLog() error {
 	}
 	o := &s.options
 	s.log, err = commitlog.Open(commitlog.Options{
-		Storage: storage, SegmentSize: o.SegmentSize, MappedAppend: o.MappedAppend, PoolSize: o.PoolSize,
-		LockPool: !o.UnlockedPool, PoolLocked: s.poolLocked, LimitNear: func() { s.keeper.LimitNear() },
+		Storage: storage, SegmentSize: o.SegmentSize, MappedAppend: o.MappedAppend, PoolSize: o.PoolSize, PoolKey: o.poolKey(),
+		LockPool: !o.UnlockedPool, PoolLocked: s.poolLocked,
+		RoomWanted: func() { s.flusher.Hurry() }, LimitNear: func() { s.keeper.LimitNear() },
 		ZeroAhead: o.ZeroAhead, ZeroBytesPerSecond: zeroRate, Segments: &s.segmentMetrics, Now: o.Now, Logger: o.Logger,
 	})
 	return err

@@ -127,6 +127,9 @@ func (a *API) describeStore(table map[string]string) {
 	table["dispatchBehindBytes"] = number(at.Readable - at.Dispatched)
 	table["remainHowManyDataToFlush"] = number(at.End-at.Flushed) + " B"
 	table["remainHowManyDataToCommit"] = number(at.End-at.Committed) + " B"
+	if room, size := a.opts.Store.PoolRoom(); size > 0 {
+		table["poolRoomBytes"], table["poolBytes"] = strconv.FormatInt(room, 10), strconv.FormatInt(size, 10)
+	}
 	table["pageCacheLockTimeMills"] = "0"
 	table["earliestMessageTimeStamp"] = strconv.FormatInt(a.earliestMessage(at.Min), 10)
 }

@@ -51,6 +51,7 @@ type searches interface {
 	LastOffsetByTime(topic []byte, queueID int32, timeMS int64) (message.QueueOffset, bool)
 	StoreTime(topic []byte, queueID int32, at message.QueueOffset) (int64, bool)
 	Positions() engine.Positions
+	PoolRoom() (room, size int64)
 }
 
 // queries finds messages by their keys.

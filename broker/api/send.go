@@ -209,6 +209,9 @@ func pickQueue(asked int32, config *topic.Config) (int32, *refusal) {
 	return rand.Int32N(config.WriteQueues), nil
 }
 
+// busyRemark is how the remark of the original begins when it has no buffer left; people look for it in logs.
+const busyRemark = "[REJECTREQUEST]system busy, start flow control for a while: "
+
 // PutDone answers. It runs on the goroutine of the handler or of a service of the store.
 func (s *send) PutDone(p *engine.PutRequest, r *engine.PutResult) {
 	c := &s.answer
@@ -216,6 +219,9 @@ func (s *send) PutDone(p *engine.PutRequest, r *engine.PutResult) {
 	c.Code = codeOf(r.Status)
 	if r.Err != nil {
 		c.Remark = r.Err.Error()
+	}
+	if r.Status == engine.Busy {
+		c.Remark = busyRemark + c.Remark
 	}
 	if r.Status <= engine.ReplicaTimeout { // stored, if perhaps without a promise
 		s.describe(c, r)

@@ -28,7 +28,12 @@ func printBanner(out io.Writer, v *config.Values, b *broker.Broker, n names, too
 	fmt.Fprintf(out, "ringmq %s: %s, id %d, cluster %s\n", version, v.Text("brokerRole"), v.Int("brokerId"), v.Text("brokerClusterName"))
 	fmt.Fprintf(out, "  clients  %s, fast port %d, listening on %s\n", address(v, "brokerIP1", "listenPort"), fastPort(v), v.Text("bindAddress"))
 	fmt.Fprintf(out, "  store    %s, last stop %s, log %d to %d\n", v.Text("storePathRootDir"), stop, at.Min, at.End)
-	fmt.Fprintf(out, "  flush    %s, append by %s, %s\n", v.Text("flushDiskType"), v.Text("ringmq.appendPath"), mode)
+	by := v.Text("ringmq.appendPath")
+	if v.Bool("transientStorePoolEnable") {
+		_, size := b.Store().PoolRoom()
+		by = fmt.Sprintf("transient pool of %d MiB, answered before it is written out", size>>20)
+	}
+	fmt.Fprintf(out, "  flush    %s, append by %s, %s\n", v.Text("flushDiskType"), by, mode)
 	fmt.Fprintf(out, "  start    %s (%s)\n", took.Round(100*time.Microsecond), strings.Join(phases, ", "))
 	if v.Text("bindAddress") != "127.0.0.1" {
 		fmt.Fprintf(out, "  warning  ports %d, %d and the name server's have no access control\n", v.Int("listenPort"), fastPort(v))

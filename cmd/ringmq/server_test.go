@@ -63,9 +63,9 @@ func TestKeysFitTheStore(t *testing.T) {
 
 // What the store refuses is wrong usage, told with key, value and what is allowed, before anything is touched.
 func TestSettingsOfTheStoreAreCheckedFirst(t *testing.T) {
-	for key, value := range map[string]string{"messageDelayLevel": "1s 5x", "deleteWhen": "04;24"} {
+	for key, value := range map[string]string{"messageDelayLevel": "1s 5x", "deleteWhen": "04;24", "transientStorePoolSize": "1048576"} {
 		dir := filepath.Join(t.TempDir(), "store")
-		err := runServer(context.Background(), live(t, "storePathRootDir="+dir, key+"="+value), quiet(), new(bytes.Buffer))
+		err := runServer(context.Background(), live(t, "storePathRootDir="+dir, "transientStorePoolEnable=true", key+"="+value), quiet(), new(bytes.Buffer))
 		var usage usageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), value[3:]) {
 			t.Errorf("%s=%s: got %v", key, value, err)

@@ -23,6 +23,8 @@ func storeOptions(v *config.Values, t *tuning, logger *slog.Logger) engine.Optio
 		SyncFlush:        v.Text("flushDiskType") == "SYNC_FLUSH",
 		MappedAppend:     v.Text("ringmq.appendPath") == "mmap",
 		PoolSize:         v.Int("ringmq.poolSize"),
+		TransientPool:    v.Bool("transientStorePoolEnable"),
+		TransientBuffers: int(v.Int("transientStorePoolSize")),
 		ZeroAhead:        v.Bool("ringmq.zeroSegments"),
 		Ring:             v.Text("ringmq.uring") == "auto",
 		AllowPending:     v.Bool("ringmq.allowPending"),

@@ -44,6 +44,11 @@ func flushSettings(v *config.Values) flush.Settings {
 		FlushTimed:              v.Bool("flushCommitLogTimed"),
 		GroupCommitIntervalMS:   v.Int("ringmq.groupCommitInterval"),
 		SyncFlushTimeoutMS:      v.Int("syncFlushTimeout"),
+
+		CommitIntervalMS:         v.Int("commitIntervalCommitLog"),
+		CommitLeastPages:         int(v.Int("commitCommitLogLeastPages")),
+		CommitThoroughIntervalMS: v.Int("commitCommitLogThoroughInterval"),
+		FailFast:                 v.Bool("fastFailIfNoBufferInStorePool"),
 	}
 }
 

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 
 	"ringmq/engine/message"
@@ -26,7 +27,7 @@ func (l *Log) MaxAppend() int {
 // prepared or rollback neither has a number nor uses one up. They are placed in one segment, next to each other. Store times
 // never go backwards. The bytes are the caller's again when it returns.
 //
-// It returns ErrBusy instead of waiting for room or a limit, ErrTooLarge, the latch's error after Latch, or why the next segment cannot be made
+// It returns ErrBusy, or ErrPoolFull which is one, instead of waiting, ErrTooLarge, the latch's error after Latch, or why the next segment cannot be made
 // (a full disk); then nothing is placed and *next is as it was. No allocation.
 func (l *Log) Append(recs []byte, next *message.QueueOffset, p Placer) (Appended, error) {
 	if err := l.fits(len(recs)); err != nil {
@@ -38,7 +39,7 @@ func (l *Log) Append(recs []byte, next *message.QueueOffset, p Placer) (Appended
 	l.mu.Lock()
 	a, err := l.appendLocked(recs, next, now, p)
 	l.mu.Unlock()
-	if err == ErrBusy {
+	if err != nil && errors.Is(err, ErrBusy) {
 		l.metrics.Busy.Add(1)
 	}
 	return a, err
@@ -57,7 +58,7 @@ func (l *Log) appendLocked(recs []byte, next *message.QueueOffset, nowMS int64, 
 	}
 	end := start + int64(len(recs))
 	if !l.poolHas(end) {
-		return Appended{}, ErrBusy
+		return Appended{}, ErrPoolFull
 	}
 	if err := l.withinLocked(end); err != nil {
 		return Appended{}, err
@@ -136,7 +137,7 @@ func (l *Log) fits(n int) error {
 	if limit := l.MaxAppend(); n > limit {
 		key, value := "mappedFileSizeCommitLog", l.options.SegmentSize
 		if int64(n)+message.BlankLen <= value {
-			key, value = "ringmq.poolSize", l.options.PoolSize
+			key, value = l.options.PoolKey, l.options.PoolSize
 		}
 		return fmt.Errorf("%w: %d bytes, at most %d with %s=%d", ErrTooLarge, n, limit, key, value)
 	}

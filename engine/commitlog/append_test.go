@@ -256,7 +256,7 @@ func TestRoom(t *testing.T) {
 		for i := range 4 {
 			put(t, l, record(t, i, 2000), &next)
 		}
-		if _, err := l.Append(record(t, 4, 2000), &next, nil); err != ErrBusy {
+		if _, err := l.Append(record(t, 4, 2000), &next, nil); !errors.Is(err, ErrBusy) {
 			t.Fatalf("got %v, want %v", err, ErrBusy)
 		}
 		var done sync.WaitGroup
@@ -337,7 +337,7 @@ func TestDiskFull(t *testing.T) {
 		put(t, l, record(t, 1, 1000), &next) // needs none
 
 		clock.ms.Add(retryMS) // one attempt more, still no space
-		if _, err := l.Append(record(t, 2, 10000), &next, nil); err != ErrBusy {
+		if _, err := l.Append(record(t, 2, 10000), &next, nil); !errors.Is(err, ErrBusy) {
 			t.Errorf("got %v, want %v", err, ErrBusy)
 		}
 		refused(l.Room(10000))
@@ -406,7 +406,7 @@ func TestSlowPreparer(t *testing.T) {
 		l := started(t, testOptions(storage))
 		var next message.QueueOffset
 		put(t, l, record(t, 0, 10000), &next)
-		if _, err := l.Append(record(t, 1, 10000), &next, nil); err != ErrBusy {
+		if _, err := l.Append(record(t, 1, 10000), &next, nil); !errors.Is(err, ErrBusy) {
 			t.Fatalf("got %v, want %v", err, ErrBusy)
 		}
 		got := make(chan error)
@@ -542,7 +542,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 			if err == nil {
 				return
 			}
-			if err != ErrBusy || l.Room(len(rec)) != nil {
+			if !errors.Is(err, ErrBusy) || l.Room(len(rec)) != nil {
 				t.Error(err)
 				return
 			}

@@ -64,7 +64,7 @@ func benchmarkAppend(b *testing.B, mapped bool) {
 			if err == nil {
 				break
 			}
-			if err == ErrBusy {
+			if errors.Is(err, ErrBusy) {
 				err = l.Room(len(rec))
 			}
 			if err != nil {

@@ -77,14 +77,16 @@ type Log struct {
 // Options of a Log. Storage and SegmentSize are required.
 type Options struct {
 	Storage            segment.Storage
-	SegmentSize        int64 // mappedFileSizeCommitLog
-	MappedAppend       bool  // appendPath=mmap: copy straight into a writable mapping; appended is committed
-	PoolSize           int64 // bytes of the pool otherwise; 0 is 32 MiB
+	SegmentSize        int64  // mappedFileSizeCommitLog
+	MappedAppend       bool   // appendPath=mmap: copy straight into a writable mapping; appended is committed
+	PoolSize           int64  // bytes of the pool otherwise; 0 is 32 MiB
+	PoolKey            string // names PoolSize in errors; "" is ringmq.poolSize
 	LockPool           bool
 	PoolLocked         func(bytes int64, err error) // progress of locking the pool; may be nil
 	ZeroAhead          bool                         // write zeros into the next segment ahead of time
 	ZeroBytesPerSecond int64                        // bound of that; 0 is 256 MiB/s
 	Now                func() int64                 // ms
+	RoomWanted         func()                       // somebody waits for room in the pool: write out; called under the put lock, must not block; may be nil
 	LimitNear          func()                       // a higher limit is needed soon, see SetLimit; called under the put lock, must not block; may be nil
 	Segments           *segment.Metrics             // of files, pool and preparer; nil: none
 	Logger             *slog.Logger                 // nil: says nothing
@@ -98,8 +100,10 @@ type Appended struct {
 }
 
 var (
-	// ErrBusy is returned when there is no room in the pool, or the next segment is not ready: call Room, then Append again.
+	// ErrBusy is returned when the next segment is not ready, or the limit is reached: call Room, then Append again.
 	ErrBusy = errors.New("commitlog: no room yet")
+	// ErrPoolFull is the ErrBusy, which it wraps, of a pool without room.
+	ErrPoolFull = fmt.Errorf("%w: the pool is full", ErrBusy)
 	// ErrClosed is returned by Append and Room before Start and after Close.
 	ErrClosed = errors.New("commitlog: closed")
 	// ErrTooLarge is wrapped by errors about records that no segment or pool of this size can take.
@@ -149,8 +153,11 @@ func (o *Options) validate() error {
 	if o.PoolSize == 0 {
 		o.PoolSize = defaultPoolSize
 	}
+	if o.PoolKey == "" {
+		o.PoolKey = "ringmq.poolSize"
+	}
 	if o.PoolSize < 2*blockSize {
-		return fmt.Errorf("commitlog: ringmq.poolSize=%d, at least %d is needed", o.PoolSize, 2*blockSize)
+		return fmt.Errorf("commitlog: %s=%d, at least %d is needed", o.PoolKey, o.PoolSize, 2*blockSize)
 	}
 	return nil
 }
@@ -260,6 +267,14 @@ func (l *Log) Committed() message.Offset { return message.Offset(l.committed.Loa
 
 // Flushed is the end of what the device has.
 func (l *Log) Flushed() message.Offset { return message.Offset(l.flushed.Load()) }
+
+// PoolRoom is how many bytes can be appended before the committer has to write something out, and how many there are; 0 without a pool.
+func (l *Log) PoolRoom() (room, size int64) {
+	if l.pool == nil {
+		return 0, 0
+	}
+	return max(l.pool.RoomEnd()-l.end.Load(), 0), l.pool.Size()
+}
 
 // Segments is the set of files. The last one may be a segment ahead of End, all zero. It belongs to the log: others read.
 func (l *Log) Segments() *segment.Set { return l.set }

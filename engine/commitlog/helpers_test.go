@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -86,7 +87,7 @@ func put(t testing.TB, l *Log, recs []byte, next *message.QueueOffset) Appended 
 		if err == nil {
 			return a
 		}
-		if err != ErrBusy {
+		if !errors.Is(err, ErrBusy) {
 			t.Fatal(err)
 		}
 		writeOut(t, l)

@@ -23,10 +23,10 @@ func TestLimit(t *testing.T) {
 			t.Fatalf("at %d asked %d times, want %d", l.End(), asked, want)
 		}
 	}
-	if _, err := l.Append(record(t, 4, 1000), &next, nil); err != ErrBusy || l.End() != 4000 || next != 4 || l.Reached() != 5000 || asked != 2 {
+	if _, err := l.Append(record(t, 4, 1000), &next, nil); !errors.Is(err, ErrBusy) || l.End() != 4000 || next != 4 || l.Reached() != 5000 || asked != 2 {
 		t.Errorf("beyond the limit: %v, end %d, next %d, reached %d, asked %d times", err, l.End(), next, l.Reached(), asked)
 	}
-	if _, err := l.Append(record(t, 4, 1000), &next, nil); err != ErrBusy || asked != 2 {
+	if _, err := l.Append(record(t, 4, 1000), &next, nil); !errors.Is(err, ErrBusy) || asked != 2 {
 		t.Errorf("again: %v, asked %d times", err, asked)
 	}
 
@@ -60,10 +60,10 @@ func TestLimit(t *testing.T) {
 	}
 	// While the next segment is being made, that is why it is busy.
 	var err error
-	for err = ErrBusy; err == ErrBusy && l.End() < testSegment; {
+	for err = ErrBusy; errors.Is(err, ErrBusy) && l.End() < testSegment; {
 		_, err = l.Append(record(t, 99, 1000), &next, nil)
 	}
-	if err != ErrBusy || l.End() != testSegment || l.Reached() != testSegment+1000 {
+	if !errors.Is(err, ErrBusy) || l.End() != testSegment || l.Reached() != testSegment+1000 {
 		t.Errorf("roll: %v, end %d, reached %d", err, l.End(), l.Reached())
 	}
 	l.SetLimit(testSegment + 1000)

@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"bytes"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -56,7 +57,7 @@ func TestConcurrent(t *testing.T) {
 					if err == nil {
 						break
 					}
-					if err != ErrBusy || l.Room(len(rec)) != nil {
+					if !errors.Is(err, ErrBusy) || l.Room(len(rec)) != nil {
 						t.Error(err)
 						return
 					}

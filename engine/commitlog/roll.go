@@ -16,7 +16,7 @@ const retryMS = 1000
 // the append that caused it then finds no room, the log is as it should be.
 func (l *Log) rollLocked() error {
 	if !l.poolHas(l.segmentEnd) {
-		return ErrBusy
+		return ErrPoolFull
 	}
 	if err := l.withinLocked(l.segmentEnd); err != nil {
 		return err
@@ -97,12 +97,17 @@ func (l *Log) prepareFailed(base int64, err error) {
 
 // Room waits until Append of n bytes would not say ErrBusy; another one may take the room before the caller does. It
 // returns what Append would return if that is another error.
-func (l *Log) Room(n int) error {
+func (l *Log) Room(n int) error { return l.await(n, true) }
+
+// RoomBesidePool is Room, but where that waits for the pool it returns ErrPoolFull.
+func (l *Log) RoomBesidePool(n int) error { return l.await(n, false) }
+
+func (l *Log) await(n int, forPool bool) error {
 	if err := l.fits(n); err != nil {
 		return err
 	}
 	for waited := false; ; waited = true {
-		base, err := l.awaitPool(int64(n), &waited)
+		base, err := l.awaitPool(int64(n), forPool, &waited)
 		if err != nil || base < 0 {
 			return err
 		}
@@ -118,7 +123,7 @@ func (l *Log) Room(n int) error {
 
 // awaitPool waits until pool and limit have room for an append of n bytes and what a roll puts before it. It returns the base of a
 // segment that is needed first and not ready, or -1.
-func (l *Log) awaitPool(n int64, waited *bool) (base int64, err error) {
+func (l *Log) awaitPool(n int64, forPool bool, waited *bool) (base int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Before the first look: whoever makes room afterwards sees that somebody waits.
@@ -140,9 +145,15 @@ func (l *Log) awaitPool(n int64, waited *bool) (base int64, err error) {
 			}
 			return -1, nil
 		}
+		if limited == nil && !forPool {
+			return -1, ErrPoolFull
+		}
 		if !*waited {
 			l.metrics.Waits.Add(1)
 			*waited = true
+		}
+		if limited == nil && l.options.RoomWanted != nil {
+			l.options.RoomWanted()
 		}
 		l.room.Wait()
 	}

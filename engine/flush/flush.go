@@ -5,7 +5,8 @@
 //
 // The goroutines of a Service, each the only one that does its work:
 //
-//	committer  writes out what was appended, releases Committed; with SYNC_FLUSH it also syncs and releases Flushed
+//	committer  writes out what was appended, releases Committed; with SYNC_FLUSH it also syncs and releases Flushed;
+//	           with the transient pool it waits until the commit settings make it worth while
 //	flusher    with ASYNC_FLUSH: syncs what is committed, at the intervals of the settings, releases Flushed
 //	marker     every thorough interval sees to it that all is flushed, and hands out the position for the flush mark
 //	expirer    answers waits that are overdue, also while the others hang in a sync
@@ -48,6 +49,12 @@ type Settings struct {
 	FlushTimed              bool  // flushCommitLogTimed: flush at the interval only, not already when something was written
 	GroupCommitIntervalMS   int64 // ringmq.groupCommitInterval 0
 	SyncFlushTimeoutMS      int64 // syncFlushTimeout 5000; for who sets the deadline of a Wait
+
+	// With the transient pool only.
+	CommitIntervalMS         int64 // commitIntervalCommitLog 200
+	CommitLeastPages         int   // commitCommitLogLeastPages 4
+	CommitThoroughIntervalMS int64 // commitCommitLogThoroughInterval 200
+	FailFast                 bool  // fastFailIfNoBufferInStorePool: no put waits for room in the pool; for who appends
 }
 
 // Options of a Service. The hooks may be nil. They run on the goroutines of the service, under no lock; Released and Advanced
@@ -57,6 +64,11 @@ type Options struct {
 	Syncer   Syncer
 	Sync     bool // SYNC_FLUSH
 	Settings func() Settings
+
+	// Transient: who appends does not wait for the committer, which therefore follows the commit settings. Not with Sync.
+	Transient   bool
+	SegmentSize int64 // of the log; with Transient
+
 	Now      func() int64                 // ms since any moment, the one that the deadlines of waits count from; never back
 	Released func()                       // after each batch of released waits: replies of one batch leave together
 	Advanced func()                       // committed or flushed has moved (dispatch, replication); must not block

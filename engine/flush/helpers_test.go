@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,8 @@ type rig struct {
 // never is an interval that no test reaches.
 const never = int64(1) << 40
 
+const rigSegment = 16 << 10
+
 func nowMS() int64 { return time.Now().UnixMilli() }
 
 // newRig starts everything; change may alter the options before. With synctest the clock is the bubble's.
@@ -49,7 +52,9 @@ func newRig(t *testing.T, sync bool, change func(r *rig)) *rig {
 		Thorough: func(flushed message.Offset) { r.mu.Lock(); defer r.mu.Unlock(); r.marks = append(r.marks, flushed) },
 		Failed:   func(err error) { r.mu.Lock(); defer r.mu.Unlock(); r.failures = append(r.failures, err) },
 	}
-	log, err := commitlog.Open(commitlog.Options{Storage: r.storage, SegmentSize: 16 << 10, PoolSize: 64 << 10, Now: nowMS})
+	log, err := commitlog.Open(commitlog.Options{
+		Storage: r.storage, SegmentSize: rigSegment, PoolSize: 64 << 10, Now: nowMS, RoomWanted: func() { r.service.Hurry() },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +118,7 @@ func (r *rig) put(queue *Queue, deadlineMS int64) *waiter {
 		if err == nil {
 			break
 		}
-		if err != commitlog.ErrBusy || r.log.Room(len(r.record)) != nil {
+		if !errors.Is(err, commitlog.ErrBusy) || r.log.Room(len(r.record)) != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -93,7 +93,7 @@ func everyWaitOnce(t *testing.T, syncFlush, dies bool, seed uint64) {
 func appendWaiting(r *rig, rec []byte, next *message.QueueOffset, p commitlog.Placer) error {
 	for {
 		_, err := r.log.Append(rec, next, p)
-		if err != commitlog.ErrBusy {
+		if !errors.Is(err, commitlog.ErrBusy) {
 			return err
 		}
 		r.service.Wake()
@@ -148,7 +148,7 @@ func benchmarkSyncFlush(b *testing.B, producers int) {
 			var next message.QueueOffset
 			for left.Add(-1) >= 0 {
 				_, err := log.Append(rec, &next, p)
-				for err == commitlog.ErrBusy {
+				for errors.Is(err, commitlog.ErrBusy) {
 					if err = log.Room(len(rec)); err == nil {
 						_, err = log.Append(rec, &next, p)
 					}

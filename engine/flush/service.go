@@ -24,6 +24,8 @@ type Service struct {
 	failed  atomic.Pointer[error]
 
 	awake   atomic.Bool   // wake has a token, or its taker has not begun its round yet
+	due     atomic.Int64  // with Transient: no wake before End is there; of the committer
+	wanted  atomic.Bool   // with Transient: whatever was appended is to be written out
 	wake    chan struct{} // one slot: something was appended
 	written chan struct{} // one slot: something was committed, for the flusher
 
@@ -62,6 +64,9 @@ func (t *task) end() {
 
 // New makes a Service that does nothing until Start. Waits may join before.
 func New(o Options) *Service {
+	if o.Transient && (o.Sync || o.SegmentSize <= 0) {
+		panic("BUG: flush: the transient pool with SYNC_FLUSH, or without the size of a segment")
+	}
 	nothing := func() {}
 	if o.Released == nil {
 		o.Released = nothing
@@ -84,7 +89,11 @@ func New(o Options) *Service {
 // Start runs the goroutines; the log has been started.
 func (s *Service) Start() {
 	s.started = true
-	s.committer.run(s.commit)
+	if s.o.Transient {
+		s.committer.run(s.commitTransient)
+	} else {
+		s.committer.run(s.commit)
+	}
 	if !s.o.Sync {
 		s.flusher.run(s.flush)
 	}
@@ -98,6 +107,14 @@ func (s *Service) Metrics() *Metrics { return &s.metrics }
 
 // Wake says that something was appended; never blocks. Many calls during one round cost one atomic load each.
 func (s *Service) Wake() {
+	if s.o.Transient && int64(s.o.Log.End()) < s.due.Load() {
+		return
+	}
+	s.token()
+}
+
+// token lets the committer have a look.
+func (s *Service) token() {
 	// The committer clears awake before it looks at End. So who finds it set has appended before that look.
 	if s.awake.Load() || !s.awake.CompareAndSwap(false, true) {
 		return
@@ -108,6 +125,9 @@ func (s *Service) Wake() {
 // SettingsChanged has the settings read anew by those who wait by them: a shorter interval does not begin behind the longer one that is
 // under way. It never blocks.
 func (s *Service) SettingsChanged() {
+	if s.o.Transient {
+		s.token()
+	}
 	for _, told := range []chan struct{}{s.flusherTold, s.markerTold} {
 		select {
 		case told <- struct{}{}:

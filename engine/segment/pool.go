@@ -104,7 +104,10 @@ func (p *Pool) Start(off int64) {
 }
 
 // Room says whether bytes up to end may be put. Only Free gives room.
-func (p *Pool) Room(end int64) bool { return end <= p.freed.Load()+p.size }
+func (p *Pool) Room(end int64) bool { return end <= p.RoomEnd() }
+
+// RoomEnd is the position up to which bytes may be put.
+func (p *Pool) RoomEnd() int64 { return p.freed.Load() + p.size }
 
 // Put copies b to position off. The caller is the appender and has asked Room.
 func (p *Pool) Put(off int64, b []byte) {

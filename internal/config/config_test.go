@@ -80,6 +80,8 @@ func TestBadValuesStopTheStart(t *testing.T) {
 		"brokerRole=SLAVE", "brokerRole=SYNC_MASTER", "storeType=defaultRocksDB", "enableDLegerCommitLog=true", "aclEnable=true",
 		"authenticationEnabled=true", "authorizationEnabled=true", "useTLS=true", "enableControllerMode=true", "bindAddress=elsewhere",
 		"brokerIP1=1.2.3", "namesrvAddr=127.0.0.1", "storePathCommitLog=/a,/b", `brokerName=a\tb`,
+		"transientStorePoolEnable=1", "transientStorePoolSize=0", "fastFailIfNoBufferInStorePool=no", "commitIntervalCommitLog=0",
+		"commitCommitLogLeastPages=-1", "commitCommitLogThoroughInterval=x",
 	} {
 		_, err := Server(settings(t, line))
 		name, value, _ := strings.Cut(line, "=")
@@ -194,6 +196,28 @@ func TestQueueFileSizeIsRounded(t *testing.T) {
 	v := server(t, "mappedFileSizeConsumeQueue=1003")
 	if v.Int("mappedFileSizeConsumeQueue") != 1020 || len(v.Warnings) != 1 {
 		t.Error(v.Int("mappedFileSizeConsumeQueue"), v.Warnings)
+	}
+}
+
+func TestTransientPoolOnlyWhereItHasAPlace(t *testing.T) {
+	v := server(t, "transientStorePoolEnable=true")
+	if !v.Bool("transientStorePoolEnable") || v.Int("transientStorePoolSize") != 5 || v.Bool("fastFailIfNoBufferInStorePool") ||
+		v.Int("commitIntervalCommitLog") != 200 || v.Int("commitCommitLogLeastPages") != 4 || v.Int("commitCommitLogThoroughInterval") != 200 ||
+		len(v.Warnings) != 0 {
+		t.Errorf("settings\n%s\nwarnings %q", v, v.Warnings)
+	}
+	for _, other := range []string{"flushDiskType=SYNC_FLUSH", "ringmq.appendPath=mmap"} {
+		v := server(t, "transientStorePoolEnable=true", other)
+		if v.Bool("transientStorePoolEnable") || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "transientStorePoolEnable=true") ||
+			!strings.Contains(v.Warnings[0], other) {
+			t.Errorf("%s: %v, warnings %q", other, v.Bool("transientStorePoolEnable"), v.Warnings)
+		}
+		if v := server(t, "transientStorePoolSize=3", other); len(v.Warnings) != 0 {
+			t.Errorf("%s: warnings %q", other, v.Warnings)
+		}
+	}
+	if noTransientPool("ASYNC_FLUSH", "SLAVE", "pool") == "" || noTransientPool("ASYNC_FLUSH", "SYNC_MASTER", "pool") != "" {
+		t.Error("a slave has no transient pool, a master may")
 	}
 }
 

@@ -34,6 +34,7 @@ func (v *Values) derive() error {
 		v.warn("mappedFileSizeConsumeQueue=%d is rounded up to %d, a multiple of the 20 bytes of an entry", size, rounded)
 		v.put("mappedFileSizeConsumeQueue", strconv.FormatInt(rounded, 10), v.values["mappedFileSizeConsumeQueue"].Source)
 	}
+	v.deriveTransientPool()
 	if err := v.derivePaths(); err != nil {
 		return err
 	}
@@ -41,6 +42,32 @@ func (v *Values) derive() error {
 		return err
 	}
 	return v.deriveAddresses()
+}
+
+// deriveTransientPool switches the transient pool off where it has no place. In each case what is done instead promises more.
+func (v *Values) deriveTransientPool() {
+	if !v.Bool("transientStorePoolEnable") {
+		return
+	}
+	why := noTransientPool(v.Text("flushDiskType"), v.Text("brokerRole"), v.Text("ringmq.appendPath"))
+	if why == "" {
+		return
+	}
+	v.warn("transientStorePoolEnable=true (%s) is ignored: %s", v.values["transientStorePoolEnable"].Source, why)
+	v.put("transientStorePoolEnable", "false", why)
+}
+
+// noTransientPool says why there is no transient pool, "" if there can be one. The first two are the original's conditions.
+func noTransientPool(flushDiskType, role, appendPath string) string {
+	switch {
+	case flushDiskType == "SYNC_FLUSH":
+		return "flushDiskType=SYNC_FLUSH answers when the device has the message"
+	case role == "SLAVE":
+		return "brokerRole=SLAVE takes no messages of its own"
+	case appendPath == "mmap":
+		return "ringmq.appendPath=mmap appends without a pool"
+	}
+	return ""
 }
 
 func (v *Values) derivePaths() error {

@@ -18,6 +18,7 @@ import (
 // Store is what is asked of the store at each scrape.
 type Store interface {
 	Positions() engine.Positions
+	PoolRoom() (room, size int64)
 	Latched() error
 	DiskFull() error
 	Ring() (mode, reason string) // "ring" or "plain", and why
@@ -69,6 +70,18 @@ func register(registry *prometheus.Registry, store Store) {
 	gauge := func(name, help string, value func() float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
+	gauge("ringmq_commit_behind_bytes", "Bytes appended that are in the pool only: a kill loses them.", func() float64 {
+		p := store.Positions()
+		return float64(p.End - p.Committed)
+	})
+	gauge("ringmq_pool_bytes", "Size of the pool; 0 with appends to the mapping.", func() float64 {
+		_, size := store.PoolRoom()
+		return float64(size)
+	})
+	gauge("ringmq_pool_room_bytes", "Bytes of the pool that can be appended to at once.", func() float64 {
+		room, _ := store.PoolRoom()
+		return float64(room)
+	})
 	gauge("rocketmq_storage_flush_behind_bytes", "Bytes appended that the device does not have yet.", func() float64 {
 		p := store.Positions()
 		return float64(p.End - p.Flushed)

@@ -24,7 +24,8 @@ type fakeStore struct {
 func (f *fakeStore) Positions() engine.Positions {
 	return engine.Positions{End: 300, Committed: 250, Flushed: 200, Readable: 250, Dispatched: 240}
 }
-func (f *fakeStore) Latched() error { return f.latched }
+func (f *fakeStore) PoolRoom() (room, size int64) { return 4096 - 50, 4096 }
+func (f *fakeStore) Latched() error               { return f.latched }
 func (f *fakeStore) Counters() engine.Counters {
 	c := engine.Counters{Store: new(engine.Metrics), Log: new(commitlog.Metrics), Flush: new(flush.Metrics), Segments: new(segment.Metrics), Queues: new(consumequeue.Metrics),
 		Index: new(index.Metrics), Scrub: new(scrub.Metrics)}
@@ -59,6 +60,7 @@ func TestMetricsShowPositions(t *testing.T) {
 	}
 	for _, line := range []string{
 		`ringmq_log_position_bytes{position="end"} 300`, `rocketmq_storage_flush_behind_bytes 100`,
+		`ringmq_log_position_bytes{position="committed"} 250`, `ringmq_commit_behind_bytes 50`, `ringmq_pool_bytes 4096`, `ringmq_pool_room_bytes 4046`,
 		`rocketmq_storage_dispatch_behind_bytes 10`, `ringmq_latched 0`, `ringmq_uring 1`,
 		`ringmq_flushes_total 7`, `ringmq_flush_seconds_total 1.5`, `ringmq_segments_prepared_total 3`,
 		`ringmq_flush_size_bytes_bucket{le="4096"} 0`, `ringmq_flush_size_bytes_bucket{le="8192"} 1`, `ringmq_flush_size_bytes_sum 5000`,

@@ -33,15 +33,17 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkPutTransient is ASYNC_FLUSH with 1024 messages in flight: answered at committed, and at appended from a transient pool of as many
-// buffers. The pool of the first is as large as one of them.
+// BenchmarkPutTransient is ASYNC_FLUSH answered at committed, with no buffers, and at appended, from a transient pool of some. A pool without
+// buffers is as large as one.
 func BenchmarkPutTransient(b *testing.B) {
-	for _, buffers := range []int{0, 1, 5} {
-		b.Run(fmt.Sprintf("size=1KiB/producers=1024/buffers=%d", buffers), func(b *testing.B) {
-			o := benchOptions(b.TempDir())
-			o.TransientPool, o.TransientBuffers = buffers > 0, buffers
-			benchPuts(b, open(b, o), 1024)
-		})
+	for _, producers := range []int{1, 1024} {
+		for _, buffers := range []int{0, 1, 5} {
+			b.Run(fmt.Sprintf("size=1KiB/producers=%d/buffers=%d", producers, buffers), func(b *testing.B) {
+				o := benchOptions(b.TempDir())
+				o.TransientPool, o.TransientBuffers = buffers > 0, buffers
+				benchPuts(b, open(b, o), producers)
+			})
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh: builds the broker with failpoints and lets ./test/crash kill it KILLS (50) times, cut its power CUTS (10) times and let its
-# flushes fail IOERRORS (3) times under SYNC_FLUSH; then a fifth of the kills and half of the cuts in each of the other MODES (async); then
+# flushes fail IOERRORS (3) times under SYNC_FLUSH; then a fifth of the kills and half of the cuts in each of the other MODES (async pool); then
 # builds each of MUTANTS (a safety taken out by build tag) and insists that the suite finds it. LONGEST (3s) bounds the load before a kill.
 # disks.sh has VCUTS (10) power cuts of a disk with a volatile cache and SLOW (2) rounds each on two slow ones.
 # SOAK (0) is the length of a mixed load that ends with a look at what has grown.
@@ -13,7 +13,7 @@ unmount() { # what a run left mounted when it was stopped
   for m in $(awk -v d="$dir/" 'index($2, d) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m" || { sleep 1; umount -l "$m"; }; done
 }
 : "${KILLS:=50}" "${CUTS:=10}" "${IOERRORS:=3}" "${SEED:=$(date +%s)}" "${LONGEST:=3s}" "${SOAK:=0}" "${VCUTS:=10}" "${SLOW:=2}"
-MODES=${MODES-async}
+MODES=${MODES-async pool}
 MUTANTS=${MUTANTS-mutant_nofsync mutant_nodirsync mutant_noerase mutant_nolatch}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/ringmq-crash.XXXXXX")
 trap 'ungroup; unmount; rm -rf "$dir"' EXIT

@@ -14,7 +14,7 @@ import (
 var failpoints = []string{"beforeStamp", "afterCopy", "beforeWrite", "afterWrite", "beforeSync", "afterSync", "midRoll", "midCut"}
 
 // storeRounds is how many rounds one store has: each audit reads all of it.
-const storeRounds = 50
+const storeRounds = 20
 
 // kills runs n rounds of load and kill -9, at random times and at named places, and audits after each restart. It returns how many sends
 // each round had acknowledged.

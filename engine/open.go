@@ -176,7 +176,7 @@ func (s *Store) acquire() error {
 
 func (s *Store) takeLock() error {
 	if err := durable.MkdirAll(s.options.Dir); err != nil {
-		return err
+		return fmt.Errorf("engine: storePathRootDir: %w", err)
 	}
 	if err := refuseForeign(s.options.Dir, s.options.LogDir); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,16 +45,33 @@ func rootCommand() *cobra.Command {
 		Version:       version + " " + revision(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q; see ringmq --help", args[0])}
-			}
-			return cmd.Help()
-		},
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serverCommand(), namesrvCommand(), storeCommand())
 	return root
+}
+
+// knownCommand refuses what follows a command that only has commands below it.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())}
+	}
+	return nil
+}
+
+// flagError says of a flag's value what is allowed; pflag would name the Go function that did not take it.
+func flagError(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return usageError{err}
+	}
+	allowed := "a whole number"
+	if invalid.GetFlag().Value.Type() == "bool" {
+		allowed = "true or false"
+	}
+	return usageError{fmt.Errorf("--%s=%s: allowed is %s", invalid.GetFlag().Name, invalid.GetValue(), allowed)}
 }
 
 // revision is the commit that the binary was built from, as far as the build knows it.

@@ -60,7 +60,7 @@ func runNamesrv(ctx context.Context, v *config.Values) error {
 		Logger:  logger,
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("listenPort=%s, bindAddress=%s: %w", v.Text("listenPort"), v.Text("bindAddress"), err)
 	}
 	fmt.Println("The Name Server boot success. serializeType=JSON, address", s.Addr())
 	<-ctx.Done()

@@ -83,7 +83,7 @@ func runServer(ctx context.Context, settings *config.Live, logger *slog.Logger, 
 		b.Change(set.policy, set.limits)
 	})
 	if err := b.Start(); err != nil {
-		return err
+		return fmt.Errorf("listenPort=%d, bindAddress=%s: %w", v.Int("listenPort"), v.Text("bindAddress"), err)
 	}
 	defer serveHTTP(v, b, logger)()
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,12 +16,8 @@ func storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
 		Short: "Look into a store folder, of ringmq or of a Java broker, without changing it; repair it",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q; see ringmq store --help", args[0])}
-			}
-			return cmd.Help()
-		},
+		Args:  knownCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(storeStatCommand(), storeVerifyCommand(), storeDumpCommand(), storeCompareCommand(), storeRepairCommand())
 	return cmd
@@ -34,8 +32,8 @@ type storeFlags struct {
 func (f *storeFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.logDir, "commitlog", "", "`folder` of the log, where storePathCommitLog names another than DIR/commitlog")
-	fl.Int64Var(&f.indexSlots, "indexSlots", 0, "maxHashSlotNum of the broker, where key files have not four entries to a slot")
-	fl.Int64Var(&f.indexEntries, "indexEntries", 0, "maxIndexNum of the broker, likewise")
+	fl.Int64Var(&f.indexSlots, "indexSlots", 0, "maxHashSlotNum of the broker, a `number`, where key files have not four entries to a slot")
+	fl.Int64Var(&f.indexEntries, "indexEntries", 0, "maxIndexNum of the broker, a `number`, with --indexSlots")
 	cmd.Args = oneFolder
 }
 
@@ -56,6 +54,25 @@ func (f *storeFlags) open(dir string) (*inspect.Store, error) {
 	return s, noStore(err)
 }
 
+// noStore makes a folder that is no store wrong usage.
+func noStore(err error) error {
+	if errors.Is(err, inspect.ErrNoStore) {
+		return usageError{err}
+	}
+	return err
+}
+
+// indexShape checks the flags that say how key files are divided.
+func (f *storeFlags) indexShape() (slots, entries int32, err error) {
+	if f.indexSlots == 0 && f.indexEntries == 0 {
+		return 0, 0, nil
+	}
+	if f.indexSlots < 1 || f.indexEntries < 2 || f.indexSlots > math.MaxInt32 || f.indexEntries > math.MaxInt32 {
+		return 0, 0, usageError{fmt.Errorf("--indexSlots=%d --indexEntries=%d: both are needed, at least 1 and 2, at most %d", f.indexSlots, f.indexEntries, math.MaxInt32)}
+	}
+	return int32(f.indexSlots), int32(f.indexEntries), nil
+}
+
 // storeTime is a store time as it is printed: UTC with ms, or the bare number where that is no date.
 func storeTime(ms int64) string {
 	if ms <= 0 || ms >= lastMS {
@@ -68,6 +85,14 @@ const (
 	timeLayout = "2006-01-02T15:04:05.000Z07:00"
 	lastMS     = 253_402_300_800_000 // the year 10000
 )
+
+// count makes one text of a number and a noun.
+func count[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
 
 // stateText says in words whether and how the store was stopped.
 func stateText(st *inspect.State) string {

@@ -62,7 +62,7 @@ func storeCompareCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&logDirs[0], "commitlog", "", "`folder` of the first store's log, where storePathCommitLog names another than DIR/commitlog")
-	fl.StringVar(&logDirs[1], "commitlog2", "", "likewise of the second store")
+	fl.StringVar(&logDirs[1], "commitlog2", "", "`folder` of the second store's log, likewise")
 	fl.StringSliceVar(&only, "only", nil, "compare these `parts` only: log, queues, index, config")
 	fl.StringVar(&jsonFile, "json", "", "write the report as JSON to `file`; - is the standard output, in place of the text")
 	return cmd
@@ -85,7 +85,7 @@ func printComparison(w io.Writer, c *inspect.Comparison) {
 		fmt.Fprintf(w, "%-7s %s: %s\n", d.Part, plainText(d.Place), plainText(d.Text))
 	}
 	if c.Unlisted > 0 {
-		fmt.Fprintf(w, "and %d differences more\n", c.Unlisted)
+		fmt.Fprintf(w, "and %s more\n", count(c.Unlisted, "difference"))
 	}
 	printSide(w, "first", &c.A)
 	printSide(w, "second", &c.B)
@@ -100,12 +100,8 @@ func printComparison(w io.Writer, c *inspect.Comparison) {
 }
 
 func printSide(w io.Writer, name string, s *inspect.Side) {
-	plural := "s"
-	if s.IndexFiles == 1 {
-		plural = ""
-	}
-	fmt.Fprintf(w, "%-7s %s: %d records in %d to %d, segments of %d bytes, %d queues, %d keys in %d file%s", name, s.Dir, s.Records, s.Min, s.End,
-		s.SegmentSize, s.Queues, s.Keys, s.IndexFiles, plural)
+	fmt.Fprintf(w, "%-7s %s: %s in %d to %d, segments of %d bytes, %s, %s in %s", name, s.Dir, count(s.Records, "record"), s.Min, s.End,
+		s.SegmentSize, count(s.Queues, "queue"), count(s.Keys, "key"), count(s.IndexFiles, "file"))
 	if s.HoleBytes > 0 {
 		fmt.Fprintf(w, ", %d bytes hold no whole record", s.HoleBytes)
 	}

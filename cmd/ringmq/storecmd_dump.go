@@ -69,7 +69,7 @@ func (d *dumpFlags) register(cmd *cobra.Command) {
 	fl.StringVar(&d.key, "key", "", "with this key, or unique key")
 	fl.StringVar(&d.since, "since", "", "stored at this `time` or later")
 	fl.StringVar(&d.until, "until", "", "stored before this `time`")
-	fl.Int64Var(&d.limit, "limit", 0, "end after so `many` records or entries")
+	fl.Int64Var(&d.limit, "limit", 0, "end after this `number` of records or entries")
 	fl.BoolVar(&d.body, "body", false, "print bodies: quoted in text, base64 in json")
 }
 
@@ -93,14 +93,28 @@ func (d *dumpFlags) filter(cmd *cobra.Command) (f inspect.Filter, err error) {
 	if d.format != "text" && d.format != "json" {
 		return f, fmt.Errorf("--format=%s: allowed are text, json", d.format)
 	}
-	if d.from < 0 || d.to < 0 || d.queue < 0 || d.limit < 0 {
-		return f, fmt.Errorf("--from, --to, --queue and --limit must be at least 0")
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{{"from", d.from}, {"to", d.to}, {"queue", int64(d.queue)}, {"limit", d.limit}} {
+		if n.value < 0 {
+			return f, fmt.Errorf("--%s=%d: allowed is 0 and above", n.flag, n.value)
+		}
 	}
 	if f.Since, err = parseTime("since", d.since); err != nil {
 		return f, err
 	}
-	f.Until, err = parseTime("until", d.until)
-	return f, err
+	if f.Until, err = parseTime("until", d.until); err != nil {
+		return f, err
+	}
+	// Such a filter takes nothing: better to say so than to print nothing.
+	if d.to > 0 && d.to <= d.from {
+		return f, fmt.Errorf("--to=%d: allowed is above --from=%d", d.to, d.from)
+	}
+	if f.Until > 0 && f.Until <= f.Since {
+		return f, fmt.Errorf("--until=%s: allowed is a time behind --since=%s", d.until, d.since)
+	}
+	return f, nil
 }
 
 func parseTime(flag, text string) (ms int64, err error) {

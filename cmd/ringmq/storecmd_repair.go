@@ -1,13 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/spf13/cobra"
 
+	"ringmq/engine/dispatch"
 	"ringmq/engine/inspect"
 	"ringmq/engine/repair"
 )
@@ -33,6 +34,9 @@ func storeRepairCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.QueueFileSize < 0 || o.QueueFileSize%20 != 0 {
 				return usageError{fmt.Errorf("--queueFileSize=%d: allowed are multiples of 20", o.QueueFileSize)}
+			}
+			if _, err := dispatch.ParseDelays(cmp.Or(o.DelayLevels, dispatch.DefaultDelays)); err != nil {
+				return usageError{fmt.Errorf("--delayLevels=%s: %w", o.DelayLevels, err)}
 			}
 			var err error
 			o.Dir, o.LogDir = args[0], f.logDir
@@ -63,7 +67,7 @@ func storeRepairCommand() *cobra.Command {
 	fl.BoolVar(&write, "write", false, "do it")
 	fl.StringVar(&jsonFile, "json", "", "write the report as JSON to `file`; - is the standard output, in place of the text")
 	fl.Int64Var(&o.QueueFileSize, "queueFileSize", 0, "mappedFileSizeConsumeQueue in `bytes`, where no queue file tells it")
-	fl.StringVar(&o.DelayLevels, "delayLevels", "", "messageDelayLevel of the broker, where it is not the default: `list` of times")
+	fl.StringVar(&o.DelayLevels, "delayLevels", "", "messageDelayLevel of the broker, a `list` of times, where it is not the default")
 	fl.BoolVar(&o.NoIndex, "noIndex", false, "the broker keeps no key files (messageIndexEnable=false): do not look at them")
 	return cmd
 }
@@ -130,23 +134,4 @@ func lastingDamage(findings []inspect.Finding) bool {
 		}
 	}
 	return false
-}
-
-// noStore makes a folder that is no store wrong usage.
-func noStore(err error) error {
-	if errors.Is(err, inspect.ErrNoStore) {
-		return usageError{err}
-	}
-	return err
-}
-
-// indexShape checks the flags that say how key files are divided.
-func (f *storeFlags) indexShape() (slots, entries int32, err error) {
-	if f.indexSlots == 0 && f.indexEntries == 0 {
-		return 0, 0, nil
-	}
-	if f.indexSlots < 1 || f.indexEntries < 2 || f.indexSlots > math.MaxInt32 || f.indexEntries > math.MaxInt32 {
-		return 0, 0, usageError{fmt.Errorf("--indexSlots=%d --indexEntries=%d: both are needed, at least 1 and 2, at most %d", f.indexSlots, f.indexEntries, math.MaxInt32)}
-	}
-	return int32(f.indexSlots), int32(f.indexEntries), nil
 }

@@ -68,7 +68,7 @@ func printStat(out io.Writer, sum *inspect.Summary) error {
 
 func printKeyFiles(w io.Writer, files []inspect.KeyFileSummary) {
 	if len(files) > 0 {
-		fmt.Fprint(w, "\nkey file\tbytes\tkeys\tfirst record\tlast record\tstored\t\n")
+		fmt.Fprint(w, "\nkey file\tbytes\tkeys\tfirst record\tlast record\tfirst stored\tlast stored\n")
 	}
 	for i := range files {
 		f, h := &files[i], &files[i].Header
@@ -94,7 +94,7 @@ func printLogLine(w io.Writer, sum *inspect.Summary) {
 		used++
 		first, last = cmp.Or(first, st.FirstMS), max(last, st.LastMS)
 	}
-	fmt.Fprintf(w, "log\t%d to %d, %d segments of %d bytes and %d ahead\n", sum.Min, sum.End, used, sum.SegmentSize, len(sum.Segments)-used)
+	fmt.Fprintf(w, "log\t%d to %d, %s of %d bytes and %d ahead\n", sum.Min, sum.End, count(used, "segment"), sum.SegmentSize, len(sum.Segments)-used)
 	if first > 0 {
 		fmt.Fprintf(w, "stored\t%s to %s\n", storeTime(first), storeTime(last))
 	}
@@ -102,7 +102,7 @@ func printLogLine(w io.Writer, sum *inspect.Summary) {
 	for i := range sum.Queues {
 		messages += sum.Queues[i].Max - sum.Queues[i].Min
 	}
-	fmt.Fprintf(w, "queues\t%d with %d messages, files of %d bytes\n", len(sum.Queues), messages, sum.QueueFileSize)
+	fmt.Fprintf(w, "queues\t%d with %s, files of %d bytes\n", len(sum.Queues), count(messages, "message"), sum.QueueFileSize)
 }
 
 func printSmallFiles(w io.Writer, st *inspect.State) {

@@ -103,18 +103,41 @@ func TestStoreDump(t *testing.T) {
 
 func TestStoreCommandsRefuseWrongUsage(t *testing.T) {
 	empty := t.TempDir()
+	dir := fixture.Store(t, "4.9.7", "clean")
 	for _, args := range [][]string{
-		{"store", "verify"}, {"store", "stat", "a", "b"}, {"store", "vrfy"}, {"store", "stat", empty}, {"store", "verify", "--fast", empty},
+		{"stroe"}, {"store", "verify"}, {"store", "stat", "a", "b"}, {"store", "vrfy"}, {"store", "stat", empty}, {"store", "verify", "--fast", empty},
 		{"store", "dump", "--what", "seals", empty}, {"store", "dump", "--what", "config", "--key", "k", empty}, {"store", "dump", "--what", "mark", "--limit", "1", empty},
 		{"store", "dump", "--what", "index", "--body", empty}, {"store", "verify", "--indexSlots", "5", empty},
 		{"store", "repair"}, {"store", "repair", empty}, {"store", "repair", "--write", empty}, {"store", "repair", "--queueFileSize", "33", empty},
 		{"store", "repair", "--force", empty}, {"store", "compare", empty}, {"store", "compare", empty, empty}, {"store", "compare", "--only", "all", empty, empty},
 		{"store", "dump", "--format", "xml", empty}, {"store", "dump", "--since", "today", empty},
 		{"store", "dump", "--limit", "-1", empty}, {"store", "dump", filepath.Join(empty, "none")},
+		{"store", "dump", "--limit", "many", dir}, {"store", "dump", "--from", "9", "--to", "9", dir}, {"store", "dump", "--since", "9", "--until", "8", dir},
+		{"store", "verify", "--noIndex=perhaps", dir}, {"store", "verify", "--commitlog", filepath.Join(empty, "none"), dir},
+		{"store", "repair", "--delayLevels", "soon", dir}, {"store", "compare", "--commitlog2", filepath.Join(empty, "none"), dir, dir},
 	} {
 		var usage usageError
 		if out, err := ringmq(args...); !errors.As(err, &usage) {
 			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+func TestWrongValuesOfFlagsAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"stroe"}, `unknown command "stroe"; see ringmq --help`},
+		{[]string{"store", "vrfy"}, `unknown command "vrfy"; see ringmq store --help`},
+		{[]string{"store", "dump", "--limit", "many", "."}, "--limit=many: allowed is a whole number"},
+		{[]string{"store", "dump", "--queue", "-1", "."}, "--queue=-1: allowed is 0 and above"},
+		{[]string{"store", "dump", "--from", "10", "--to", "5", "."}, "--to=5: allowed is above --from=10"},
+		{[]string{"store", "verify", "--noIndex=perhaps", "."}, "--noIndex=perhaps: allowed is true or false"},
+		{[]string{"store", "repair", "--delayLevels", "soon", "."}, `--delayLevels=soon: dispatch: delay level 1 is "soon", must be a number and one of s, m, h, d`},
+	} {
+		if _, err := ringmq(c.args...); err == nil || err.Error() != c.want {
+			t.Errorf("%v: %v, want %s", c.args, err, c.want)
 		}
 	}
 }

@@ -89,9 +89,9 @@ func printReport(w io.Writer, r *inspect.Report) {
 		fmt.Fprintf(w, "%-10s %s: %s: %s\n", f.Severity, f.Kind, placeOf(f.Path, f.Topic, f.QueueID), plainText(f.Text))
 	}
 	if r.Unlisted > 0 {
-		fmt.Fprintf(w, "and %d findings more\n", r.Unlisted)
+		fmt.Fprintf(w, "and %s more\n", count(r.Unlisted, "finding"))
 	}
-	fmt.Fprintf(w, "log: %d records in %d to %d, %d segments of %d bytes", r.Records, r.Min, r.End, r.Segments, r.SegmentSize)
+	fmt.Fprintf(w, "log: %s in %d to %d, %s of %d bytes", count(r.Records, "record"), r.Min, r.End, count(r.Segments, "segment"), r.SegmentSize)
 	if r.Records > 0 {
 		fmt.Fprintf(w, ", stored %s to %s", storeTime(r.FirstTimeMS), storeTime(r.LastTimeMS))
 	}
@@ -107,7 +107,7 @@ func printReport(w io.Writer, r *inspect.Report) {
 		fmt.Fprintf(w, ", %d of them of records that retention has removed", r.IndexExpired)
 	}
 	if r.Sealed > 0 {
-		fmt.Fprintf(w, "\nseals: %d segments were compared with theirs", r.Sealed)
+		fmt.Fprintf(w, "\nseals: %d compared with their segments", r.Sealed)
 	}
 	fmt.Fprintf(w, "\nread: %.1f MiB of log in %v, %.0f MB/s\n", float64(r.Bytes)/(1<<20), time.Duration(r.TookMS)*time.Millisecond, float64(r.BytesPerSecond)/1e6)
 	if r.InUse {

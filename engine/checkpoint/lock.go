@@ -11,7 +11,7 @@ import (
 )
 
 // ErrLocked means that another broker, or another Open in this process, has the store.
-var ErrLocked = errors.New("store is in use")
+var ErrLocked = errors.New("in use")
 
 // What the lock file holds tells who had the store last: RocketMQ writes its text over the first bytes at every start.
 const (
@@ -95,9 +95,9 @@ func lockByte(f *os.File, path string) error {
 	// Ask who; the holder may be gone by now, and an open file description lock tells -1.
 	holder := want
 	if unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &holder) == nil && holder.Type != unix.F_UNLCK && holder.Pid > 0 {
-		return fmt.Errorf("checkpoint: store %s: %w by process %d", dir, ErrLocked, holder.Pid)
+		return fmt.Errorf("checkpoint: store %s is %w by process %d", dir, ErrLocked, holder.Pid)
 	}
-	return fmt.Errorf("checkpoint: store %s: %w", dir, ErrLocked)
+	return fmt.Errorf("checkpoint: store %s is %w", dir, ErrLocked)
 }
 
 func retryEINTR(call func() error) error {

@@ -57,6 +57,9 @@ func Open(o Options) (*Store, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%w: %s is no folder", ErrNoStore, s.dir)
 	}
+	if info, err := os.Stat(s.logDir); o.LogDir != "" && (err != nil || !info.IsDir()) {
+		return nil, fmt.Errorf("%w: %s, named as the folder of the log, is no folder", ErrNoStore, s.logDir)
+	}
 	if err := s.readState(); err != nil { // first: what it tells is older than what the files show
 		return nil, err
 	}

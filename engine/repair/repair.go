@@ -62,9 +62,9 @@ func Look(ctx context.Context, o Options) (*Plan, error) {
 	defer s.Close()
 	if lock := s.State.Lock; lock.InUse {
 		if lock.PID > 0 {
-			return nil, fmt.Errorf("repair: store %s: %w by process %d", o.Dir, checkpoint.ErrLocked, lock.PID)
+			return nil, fmt.Errorf("repair: store %s is %w by process %d; stop it first", o.Dir, checkpoint.ErrLocked, lock.PID)
 		}
-		return nil, fmt.Errorf("repair: store %s: %w", o.Dir, checkpoint.ErrLocked)
+		return nil, fmt.Errorf("repair: store %s is %w; stop its broker first", o.Dir, checkpoint.ErrLocked)
 	}
 	return o.plan(ctx, s)
 }

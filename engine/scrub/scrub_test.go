@@ -439,6 +439,7 @@ func TestSettings(t *testing.T) {
 		want string
 	}{
 		{scrub.Settings{BytesPerSecond: -1, IntervalMS: 1}, "ringmq.scrubRate is -1"},
+		{scrub.Settings{BytesPerSecond: 16, IntervalMS: 1}, "allowed are 0 (off) and 65536 and above"},
 		{scrub.Settings{IntervalMS: 0}, "ringmq.scrubInterval is 0"},
 	} {
 		if err := c.s.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -20,6 +20,9 @@ type Settings struct {
 	IntervalMS     int64 // ringmq.scrubInterval, which is in hours: between two looks at the same segment
 }
 
+// minRate reads a block in 16 s. Who asks for less has most likely another unit in mind, and would wait years for a gigabyte.
+const minRate = 64 << 10
+
 // Defaults read a terabyte a day at most.
 func Defaults() Settings {
 	return Settings{BytesPerSecond: 16 << 20, IntervalMS: int64(24 * time.Hour / time.Millisecond)}
@@ -27,8 +30,8 @@ func Defaults() Settings {
 
 // Validate tells the first setting that cannot work: its key, its value and what is allowed.
 func (s *Settings) Validate() error {
-	if s.BytesPerSecond < 0 {
-		return fmt.Errorf("scrub: ringmq.scrubRate is %d, allowed is 0 and above", s.BytesPerSecond)
+	if s.BytesPerSecond < 0 || s.BytesPerSecond > 0 && s.BytesPerSecond < minRate {
+		return fmt.Errorf("scrub: ringmq.scrubRate is %d bytes a second, allowed are 0 (off) and %d and above", s.BytesPerSecond, minRate)
 	}
 	if s.IntervalMS < 1 {
 		return fmt.Errorf("scrub: ringmq.scrubInterval is %d ms, allowed is 1 and above", s.IntervalMS)

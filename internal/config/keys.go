@@ -71,7 +71,7 @@ var serverKeys = []Key{
 	{Name: "notifyConsumerIdsChangedEnable", Kind: Bool, Default: "true", Meaning: "tell consumers when their group changes"},
 	{Name: "traceOn", Kind: Bool, Default: "true", Meaning: "TRACE_ON of answers"},
 	{Name: "traceTopicEnable", Kind: Bool, Default: "false", Meaning: "there is a topic for the clients' message traces"},
-	{Name: "msgTraceTopicName", Default: "RMQ_SYS_TRACE_TOPIC", Meaning: "name of that topic"},
+	{Name: "msgTraceTopicName", Default: "RMQ_SYS_TRACE_TOPIC", Meaning: "name of the topic for message traces"},
 
 	// How pulls are served.
 	{Name: "longPollingEnable", Kind: Bool, Default: "true", Meaning: "a pull at the end of a queue waits"},
@@ -85,7 +85,7 @@ var serverKeys = []Key{
 	{Name: "ringmq.httpAddress", Kind: Address, Default: "127.0.0.1:10913", Meaning: "metrics, health and pprof; port 0 picks a free one"},
 	{Name: "ringmq.appendPath", Kind: Choice, Default: "pool", Allowed: []string{"pool", "mmap"}, Meaning: "pool: appends are copied to locked memory and written out; mmap: stored into the mapped segment"},
 	{Name: "ringmq.commitPath", Kind: Choice, Default: "auto", Allowed: []string{"auto", "buffered"}, Meaning: "how the pool is written out; direct is not built yet"},
-	{Name: "ringmq.poolSize", Kind: Int, Default: "33554432", Min: 1 << 20, Max: 1 << 36, Meaning: "bytes of the pool"},
+	{Name: "ringmq.poolSize", Kind: Int, Default: "33554432", Min: 1 << 20, Max: 1 << 36, Meaning: "bytes of the pool that appends are copied to"},
 	{Name: "ringmq.zeroSegments", Kind: Bool, Default: "true", Meaning: "write zeros into the next segment ahead of time; doubles the device's writes, keeps flushes short"},
 	{Name: "ringmq.groupCommitInterval", Kind: Int, Default: "0", Max: 10000, Meaning: "ms to wait for more senders before a sync flush"},
 	{Name: "ringmq.uring", Kind: Choice, Default: "auto", Allowed: []string{"auto", "off"}, Meaning: "io_uring for batches of flushes"},

@@ -2,15 +2,19 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ringmq/internal/durable"
 	"ringmq/internal/properties"
@@ -63,6 +67,11 @@ func Open(s Sources) (*Live, error) {
 	if l.below, err = load(serverKeys, s.Below); err != nil {
 		return nil, err
 	}
+	for _, key := range []string{"storePathRootDir", "storePathCommitLog"} {
+		if err := checkFolder(key, first.Text(key)); err != nil {
+			return nil, err
+		}
+	}
 	l.path = filepath.Join(first.Text("storePathRootDir"), "ringmq", overridesName)
 	if l.read, l.kept, l.damage, err = readOverrides(l.path); err != nil {
 		return nil, err
@@ -80,6 +89,15 @@ func Open(s Sources) (*Live, error) {
 	l.values.Store(values)
 	l.next = values
 	return l, nil
+}
+
+// checkFolder finds a file where a folder belongs. One that is not there is made by whoever needs it.
+func checkFolder(key, path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() || errors.Is(err, unix.ENOTDIR) {
+		return fmt.Errorf("config: %s=%s: a file is in the way; allowed is a folder, or a name that is free", key, path)
+	}
+	return nil
 }
 
 // with is the settings that a start finds with these overrides. Entries that are not taken stay in the file: another version may take them.

@@ -413,3 +413,15 @@ func FuzzUpdate(f *testing.F) {
 		}
 	})
 }
+
+func TestFileInThePlaceOfAFolder(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct{ key, path string }{
+		{"storePathRootDir", b.conf}, {"storePathCommitLog", b.conf}, {"storePathRootDir", filepath.Join(b.conf, "store")},
+	} {
+		_, err := Open(b.sources(c.key + "=" + c.path))
+		if want := "config: " + c.key + "=" + c.path + ": a file is in the way"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

@@ -27,7 +27,7 @@ func (s *Server) bind() error {
 		l, err := lc.Listen(context.Background(), "tcp", address)
 		if err != nil {
 			s.closeListeners()
-			return fmt.Errorf("server: listen on %q: %w", address, err)
+			return fmt.Errorf("server: %w", err) // which names the address
 		}
 		s.listeners = append(s.listeners, l)
 	}

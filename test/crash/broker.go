@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ type broker struct {
 	binary   string
 	dir      string
 	port     int
+	http     int      // of the metrics; 0: off
 	settings []string // key=value, besides those of all rounds
 	cmd      *exec.Cmd
 	out      *output
@@ -48,11 +50,11 @@ func (b *broker) store() string { return filepath.Join(b.dir, "store") }
 
 // begin starts the process; failpoint names a place where it shall kill itself, "" none.
 func (b *broker) begin(failpoint string) error {
-	port, err := freePort()
+	port, err := freePort(b.http)
 	if err != nil {
 		return err
 	}
-	names, err := freePort()
+	names, err := freePort(port, b.http)
 	if err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func (b *broker) begin(failpoint string) error {
 	b.out = &output{}
 	b.cmd = exec.Command(b.binary, "server", "--set", "storePathRootDir="+b.store(), "--set", "brokerName=crash",
 		"--set", "listenPort="+strconv.Itoa(port), "--set", "ringmq.namesrvListenPort="+strconv.Itoa(names),
-		"--set", "ringmq.httpAddress=off", "--set", "mappedFileSizeCommitLog="+strconv.Itoa(segmentSize), "--set", "mappedFileSizeConsumeQueue=20000",
+		"--set", "ringmq.httpAddress="+b.httpAddress(), "--set", "mappedFileSizeCommitLog="+strconv.Itoa(segmentSize), "--set", "mappedFileSizeConsumeQueue=20000",
 		"--set", "diskSpaceWarningLevelRatio=99")
 	for _, s := range b.settings {
 		b.cmd.Args = append(b.cmd.Args, "--set", s)
@@ -77,6 +79,13 @@ func (b *broker) begin(failpoint string) error {
 		close(ended)
 	}(b.cmd, b.ended)
 	return nil
+}
+
+func (b *broker) httpAddress() string {
+	if b.http == 0 {
+		return "off"
+	}
+	return "127.0.0.1:" + strconv.Itoa(b.http)
 }
 
 // ready waits until it serves; false when it has ended before.
@@ -138,20 +147,32 @@ func (b *broker) stop() error {
 	return nil
 }
 
-// freePort finds a port that is free together with the fast port two below it.
-func freePort() (int, error) {
+// freePort finds a port that is free together with the fast port two below it, and is none of those, nor in their way.
+func freePort(taken ...int) (int, error) {
 	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, ok, err := tryPort()
 		if err != nil {
 			return 0, err
 		}
-		port := l.Addr().(*net.TCPAddr).Port
-		fast, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-2))
-		_ = l.Close()
-		if err == nil {
-			_ = fast.Close()
+		near := func(t int) bool { return t-2 <= port && port <= t+2 }
+		if ok && !slices.ContainsFunc(taken, near) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("no two free ports in 100 tries")
+}
+
+// tryPort names a free port, and tells whether the fast port is free, too.
+func tryPort() (port int, ok bool, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, false, err
+	}
+	defer l.Close()
+	port = l.Addr().(*net.TCPAddr).Port
+	fast, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-2))
+	if err != nil {
+		return 0, false, nil
+	}
+	return port, true, fast.Close()
 }

@@ -31,8 +31,7 @@ func soak(p plan, dir string, length time.Duration) error {
 	if err != nil {
 		return err
 	}
-	b := &broker{binary: p.binary, dir: dir, settings: append(p.mode.settings(), "fileReservedTime=0",
-		"ringmq.httpAddress=127.0.0.1:"+strconv.Itoa(http))}
+	b := &broker{binary: p.binary, dir: dir, http: http, settings: append(p.mode.settings(), "fileReservedTime=0")}
 	if err := firstStart(b); err != nil {
 		return err
 	}

@@ -68,18 +68,37 @@ func binary(t *testing.T) string {
 	return path
 }
 
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// freePorts finds a port that is free together with the fast port two below it, and another one. All are held until all are found.
+func freePorts(t *testing.T) (broker, names int) {
+	t.Helper()
+	listen := func(port int) (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) }
+	for range 100 {
+		first, err := listen(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Close()
+		broker = first.Addr().(*net.TCPAddr).Port
+		fast, err := listen(broker - 2)
+		if err != nil {
+			continue
+		}
+		defer fast.Close()
+		other, err := listen(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		return broker, other.Addr().(*net.TCPAddr).Port
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no two free ports in 100 tries")
+	return 0, 0
 }
 
 func startBroker(t *testing.T, settings ...string) *broker {
 	t.Helper()
-	b := &broker{t: t, dir: t.TempDir(), port: freePort(t), namesPort: freePort(t), settings: settings}
+	b := &broker{t: t, dir: t.TempDir(), settings: settings}
+	b.port, b.namesPort = freePorts(t)
 	b.start()
 	t.Cleanup(b.stop)
 	return b

@@ -19,7 +19,7 @@ func TestChange(t *testing.T) {
 	b := start(t, o)
 	defer stop(t, b)
 	p, names := dial(t, b.Addrs()[0]), dial(t, ns.Addr())
-	limits := engine.Limits{MaxMessageSize: 4 << 20, DiskWarningRatio: 1}
+	limits := engine.Limits{MaxMessageSize: 4 << 20, DiskWarningRatio: 1, PutWaitMS: 60_000}
 	b.Change(Policy{NoAutoCreateTopic: true}, limits)
 
 	if a := p.send(t, "New", "x"); a.Code != 17 {

@@ -11,6 +11,8 @@ var (
 	ErrForeign = errors.New("engine: the folder holds a store of another kind")
 	// ErrNoIndex is what Query says of a store without an index of keys.
 	ErrNoIndex = errors.New("engine: the store has no key index (messageIndexEnable)")
+	// ErrOverdue is wrapped by the reason of a put that has waited too long for room in the log; see Limits.PutWaitMS.
+	ErrOverdue = errors.New("engine: the message has waited too long for room in the commit log")
 
 	errTooMany    = errors.New("engine: too many messages wait for room in the commit log")
 	errPoolFull   = errors.New("engine: the transient pool has no room (fastFailIfNoBufferInStorePool)")

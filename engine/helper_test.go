@@ -29,7 +29,7 @@ func small(dir string) engine.Options {
 	return engine.Options{
 		Dir: dir, SegmentSize: 64 << 10, QueueFileSize: 2000, PoolSize: 256 << 10, UnlockedPool: true, Ring: true,
 		IndexSlots: 100, IndexEntries: 2000,
-		DiskWarningRatio: 1, // the machine's disk is not what is tested
+		DiskWarningRatio: 1, PutWaitMS: 3_600_000, // the machine's disk is not what is tested
 	}
 }
 

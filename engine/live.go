@@ -4,6 +4,7 @@ package engine
 type Limits struct {
 	MaxMessageSize   int     // maxMessageSize
 	DiskWarningRatio float64 // diskSpaceWarningLevelRatio; looked at once a second
+	PutWaitMS        int64   // waitTimeMillsInSendQueue; holds for puts that wait already, too
 }
 
 // Change replaces the limits, and has the functions Flush, QueueFlush, Retention and Scrub of Options asked anew by those who wait by what they said.

@@ -30,7 +30,7 @@ func TestChangeLimits(t *testing.T) {
 		t.Errorf("above the limit: %v", got)
 	}
 	asked := retained.Load()
-	s.Change(engine.Limits{MaxMessageSize: 2000, DiskWarningRatio: 0.90})
+	s.Change(engine.Limits{MaxMessageSize: 2000, DiskWarningRatio: 0.90, PutWaitMS: 60_000})
 	if got := status(2000); got != engine.PutOK {
 		t.Errorf("at the new limit: %v", got)
 	}
@@ -38,9 +38,9 @@ func TestChangeLimits(t *testing.T) {
 		t.Errorf("above the new limit: %v", got)
 	}
 	until(t, func() bool { return retained.Load() > asked }) // the cleaner has read its settings
-	s.Change(engine.Limits{MaxMessageSize: 2000, DiskWarningRatio: 0.70})
+	s.Change(engine.Limits{MaxMessageSize: 2000, DiskWarningRatio: 0.70, PutWaitMS: 60_000})
 	until(t, func() bool { return status(1) == engine.Unavailable })
-	s.Change(engine.Limits{MaxMessageSize: 2000, DiskWarningRatio: 0.90})
+	s.Change(engine.Limits{MaxMessageSize: 2000, DiskWarningRatio: 0.90, PutWaitMS: 60_000})
 	until(t, func() bool { return status(1) == engine.PutOK })
 	closeStore(t, s)
 }

@@ -99,7 +99,7 @@ func Open(o Options) (*Store, error) {
 	if asked := o.QueueFileSize; asked != 0 && asked != s.options.QueueFileSize {
 		s.options.Logger.Warn("mappedFileSizeConsumeQueue is no multiple of an entry, rounded up", "asked", asked, "used", s.options.QueueFileSize)
 	}
-	s.limits.Store(&Limits{MaxMessageSize: s.options.MaxMessageSize, DiskWarningRatio: s.options.DiskWarningRatio})
+	s.limits.Store(&Limits{MaxMessageSize: s.options.MaxMessageSize, DiskWarningRatio: s.options.DiskWarningRatio, PutWaitMS: s.options.PutWaitMS})
 	s.limitOpenQueues()
 	s.paths = pathsOf(s.options.Dir)
 	s.keys = newCatchUp()

@@ -28,6 +28,9 @@ const (
 	entrySize      = 20
 	maxIndexSize   = 1<<31 - 1 - 40 // what the original can map, without the header
 
+	// maxPutWaitMS is an hour.
+	maxPutWaitMS = 3_600_000
+
 	// zeroRate bounds, in bytes a second, what zeroing the next segment takes from the device while messages are flushed to it.
 	zeroRate = 256 * mib
 )
@@ -59,6 +62,7 @@ type Options struct {
 	IndexEntries int64 // maxIndexNum 20,000,000
 
 	DiskWarningRatio float64 // diskSpaceWarningLevelRatio 0.90: above it the store refuses messages
+	PutWaitMS        int64   // waitTimeMillsInSendQueue 1000: a put that waits longer for room in the log is refused
 	MaxOpenQueues    int     // ringmq.openQueueFiles 1024: descriptors kept open
 
 	Flush      func() flush.Settings     // read before each round; nil: defaults
@@ -120,6 +124,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.IndexSlots, 5_000_000)
 	setDefault(&o.IndexEntries, 20_000_000)
 	setDefault(&o.DiskWarningRatio, 0.90)
+	setDefault(&o.PutWaitMS, 1000)
 	setDefault(&o.MaxOpenQueues, 1024)
 	if o.Flush == nil {
 		o.Flush = defaultFlush
@@ -195,6 +200,7 @@ func (o Options) Validate() error {
 		within("mappedFileSizeCommitLog", o.SegmentSize, minSegmentSize, maxSegmentSize),
 		within("mappedFileSizeConsumeQueue", queueFileSize, entrySize, gib),
 		within("maxMessageSize", int64(o.MaxMessageSize), 1, maxSegmentSize-recordOverhead),
+		within("waitTimeMillsInSendQueue", o.PutWaitMS, 1, maxPutWaitMS),
 		within("maxHashSlotNum", o.IndexSlots, 1, maxIndexSize/4),
 		within("maxIndexNum", o.IndexEntries, 2, (maxIndexSize-4*o.IndexSlots)/20),
 		o.checkPool(),

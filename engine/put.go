@@ -34,6 +34,8 @@ type PutRequest struct {
 	next    *PutRequest // in the overflow
 	result  PutResult
 
+	waitsSinceMS int64 // in the overflow: Store.elapsedMS
+
 	waits         atomic.Int32 // positions not yet reached
 	flushErr      error
 	replicaStatus PutStatus
@@ -58,7 +60,7 @@ const (
 	ReplicaTimeout               // 12: stored, not promised
 	Illegal                      // 13: a size or a field; not stored
 	Unavailable                  // 14: latched, disk full, closed; not stored
-	Busy                         // 2: too much waits already, or no room in the transient pool; not stored
+	Busy                         // 2: too much waits already, or p has waited too long, or no room in the transient pool; not stored
 )
 
 // PutResult is part of its request: it is valid while PutDone runs, and after that until the request is put again.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -209,8 +210,11 @@ func pickQueue(asked int32, config *topic.Config) (int32, *refusal) {
 	return rand.Int32N(config.WriteQueues), nil
 }
 
-// busyRemark is how the remark of the original begins when it has no buffer left; people look for it in logs.
-const busyRemark = "[REJECTREQUEST]system busy, start flow control for a while: "
+// How the remarks of the original begin when it has no buffer left, and when a send has waited too long; people look for them in logs.
+const (
+	busyRemark    = "[REJECTREQUEST]system busy, start flow control for a while: "
+	overdueRemark = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
+)
 
 // PutDone answers. It runs on the goroutine of the handler or of a service of the store.
 func (s *send) PutDone(p *engine.PutRequest, r *engine.PutResult) {
@@ -220,7 +224,10 @@ func (s *send) PutDone(p *engine.PutRequest, r *engine.PutResult) {
 	if r.Err != nil {
 		c.Remark = r.Err.Error()
 	}
-	if r.Status == engine.Busy {
+	switch {
+	case errors.Is(r.Err, engine.ErrOverdue):
+		c.Remark = overdueRemark + c.Remark
+	case r.Status == engine.Busy:
 		c.Remark = busyRemark + c.Remark
 	}
 	if r.Status <= engine.ReplicaTimeout { // stored, if perhaps without a promise

@@ -407,6 +407,12 @@ func TestPutCodes(t *testing.T) {
 			t.Errorf("status %d: %q, %s", status, a.Remark, a.Fields)
 		}
 	}
+	store.result = engine.PutResult{Status: engine.Busy, Offset: -1, QueueOffset: -1, Err: fmt.Errorf("%w: 1003 ms", engine.ErrOverdue)}
+	a := b.ask(t, 310, []byte("x"), sendFields()...)
+	expect(t, "overdue", a, 2)
+	if want := "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, engine: the message has waited too long for room in the commit log: 1003 ms"; a.Remark != want {
+		t.Errorf("overdue: %q, want %q", a.Remark, want)
+	}
 }
 
 // deferring tells how an answer was given.

@@ -31,6 +31,7 @@ func storeOptions(v *config.Values, t *tuning, logger *slog.Logger) engine.Optio
 		DelayLevels:      v.Text("messageDelayLevel"),
 		MaxOpenQueues:    int(v.Int("ringmq.openQueueFiles")),
 		DiskWarningRatio: limits.DiskWarningRatio,
+		PutWaitMS:        limits.PutWaitMS,
 		Flush:            func() flush.Settings { return t.set.Load().flush },
 		QueueFlush:       func() engine.QueueFlushSettings { return t.set.Load().queueFlush },
 		Retention:        func() engine.RetentionSettings { return t.set.Load().retention },

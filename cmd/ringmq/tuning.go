@@ -82,6 +82,7 @@ func limits(v *config.Values) engine.Limits {
 	return engine.Limits{
 		MaxMessageSize:   int(v.Int("maxMessageSize")),
 		DiskWarningRatio: float64(v.Int("diskSpaceWarningLevelRatio")) / 100,
+		PutWaitMS:        v.Int("waitTimeMillsInSendQueue"),
 	}
 }
 

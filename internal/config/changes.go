@@ -63,6 +63,7 @@ var changes = map[string]change{
 
 	"flushDiskType":                     {when: restart},
 	"syncFlushTimeout":                  {when: now},
+	"waitTimeMillsInSendQueue":          {when: now},
 	"flushIntervalCommitLog":            {when: now},
 	"flushCommitLogTimed":               {when: now},
 	"flushCommitLogLeastPages":          {when: now},

@@ -45,6 +45,7 @@ var serverKeys = []Key{
 	// When it flushes.
 	{Name: "flushDiskType", Kind: Choice, Default: "ASYNC_FLUSH", Allowed: []string{"ASYNC_FLUSH", "SYNC_FLUSH"}, Meaning: "SYNC_FLUSH answers when the device has the message"},
 	{Name: "syncFlushTimeout", Kind: Int, Default: "5000", Min: 1, Max: 3600000, Meaning: "ms after which a waiting send is answered FLUSH_DISK_TIMEOUT"},
+	{Name: "waitTimeMillsInSendQueue", Kind: Int, Default: "1000", Min: 1, Max: 3600000, Meaning: "ms after which a send that waits for room in the commit log is refused (SYSTEM_BUSY) and not stored"},
 	{Name: "flushIntervalCommitLog", Kind: Int, Default: "500", Min: 1, Max: 3600000, Meaning: "ms between flushes with ASYNC_FLUSH"},
 	{Name: "flushCommitLogTimed", Kind: Bool, Default: "true", Meaning: "flush only by the clock"},
 	{Name: "flushCommitLogLeastPages", Kind: Int, Default: "4", Max: 1 << 20, Meaning: "4 KiB pages that make a flush worth while"},

@@ -159,7 +159,8 @@ func (r *registrar) call(ctx context.Context, s *nameServer, request *remoting.C
 		return err
 	}
 	if answer.Code != remoting.Success {
-		return fmt.Errorf("broker: name server %s answers %s with code %d: %s", s.address, remoting.CodeName(request.Code), answer.Code, answer.Remark)
+		return fmt.Errorf("broker: name server %s answers %s with code %d %s: %s", s.address, remoting.CodeName(request.Code), answer.Code,
+			remoting.ResponseName(answer.Code), answer.Remark)
 	}
 	return nil
 }

@@ -138,6 +138,7 @@ func (s *Store) keepDamage(known []commitlog.Damage, from message.Offset) {
 	var list []commitlog.Damage
 	for _, d := range known {
 		if d.To > s.log.Min() && d.From < from {
+			d.To = min(d.To, from) // a queue that has lost its end may have had the walk begin within it
 			list = append(list, d)
 		}
 	}

@@ -433,3 +433,29 @@ func TestUnreadableQueueFile(t *testing.T) {
 		t.Errorf("it was not told:\n%s", book.String())
 	}
 }
+
+// A queue that has lost its end has the walk begin within damage that is known. What is known stays known, also to the start after that.
+func TestWalkFromWithinDamage(t *testing.T) {
+	t.Parallel()
+	h := rising(t)
+	lost := func(r madeRecord) bool { return r.at >= h.records[300].at && r.at <= h.records[303].at }
+	for _, r := range h.records[300:304] {
+		h.log[r.at+100] ^= 1 // of the body: nobody who looks at the head sees it
+	}
+	h.write(true)
+	var book logBook
+	o := h.options(&book)
+	s := open(t, o)
+	checkDamaged(t, s, h, lost)
+	closeStore(t, s)
+	last := h.records[301]
+	patch(t, h.queueFile(last.id.QueueID, 0), (last.number+1)*20, make([]byte, (150-last.number-1)*20))
+	for range 3 {
+		s = open(t, o)
+		checkDamaged(t, s, h, lost)
+		closeStore(t, s)
+	}
+	if book.has("what is known of damage cannot be read") {
+		t.Errorf("%s", book.String())
+	}
+}

@@ -51,6 +51,7 @@ type Live struct {
 	follow  func(*Values)
 	changes int64
 	changed int64 // ms
+	unsure  bool  // the last save failed: nobody knows what the file says
 }
 
 // Open makes the settings of a broker. It writes nothing.
@@ -217,15 +218,19 @@ func (l *Live) above(name string) string {
 	return ""
 }
 
-// save makes kept durable. After an error nothing is in effect, but a file whose folder could not be synced may be found by the next start.
-func (l *Live) save(kept map[string]string) error {
-	if maps.Equal(kept, l.kept) {
+// save makes kept durable. After an error nothing is in effect, but a file whose folder could not be synced may be found by the next start:
+// so the next save writes, even if it is what was kept before.
+func (l *Live) save(kept map[string]string) (err error) {
+	if maps.Equal(kept, l.kept) && !l.unsure {
 		return nil
 	}
 	if len(kept) == 0 {
-		return durable.Remove(l.path)
+		err = durable.Remove(l.path)
+	} else {
+		err = durable.WriteFile(l.path, encodeOverrides(kept))
 	}
-	return durable.WriteFile(l.path, encodeOverrides(kept))
+	l.unsure = err != nil
+	return err
 }
 
 func (l *Live) publish(running, next *Values, kept map[string]string, from string) {

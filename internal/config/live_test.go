@@ -343,6 +343,34 @@ func TestChangeThatCannotBeKept(t *testing.T) {
 	}
 }
 
+// A change fails behind its rename, as when the folder cannot be synced: whoever then asks for what is in effect is answered when the file says so.
+func TestChangeBackAfterOneThatFailed(t *testing.T) {
+	for _, c := range []struct{ kept, asked string }{{"deleteWhen=04", "deleteWhen=03"}, {"deleteWhen=03", "deleteWhen=04"}} {
+		b := newBench(t)
+		l := b.start()
+		b.change(l, "flushIntervalCommitLog=300")
+		b.change(l, c.kept)
+		was := b.file()
+		if err := os.Mkdir(b.overrides+".tmp", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Update([]byte(c.asked), "test"); err == nil {
+			t.Fatal("no error")
+		}
+		if err := os.Remove(b.overrides + ".tmp"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(b.overrides, encodeOverrides(map[string]string{"deleteWhen": "03"}), 0o644); err != nil { // what it may have left
+			t.Fatal(err)
+		}
+		b.change(l, c.kept)
+		if b.file() != was {
+			t.Errorf("%s was answered, but the file says\n%s", c.kept, b.file())
+		}
+		b.has(b.start().Values(), "deleteWhen", strings.TrimPrefix(c.kept, "deleteWhen="), "")
+	}
+}
+
 // Two brokers that start on one store: the second one finds that what it read is not what counts any more.
 func TestAnotherBrokerChangesSettingsDuringAStart(t *testing.T) {
 	b := newBench(t)

@@ -95,19 +95,26 @@ func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{options: o.withDefaults(), began: time.Now(), recent: recentBytes}
+	s := newStore(o)
+	s.recent = recentBytes
 	if asked := o.QueueFileSize; asked != 0 && asked != s.options.QueueFileSize {
 		s.options.Logger.Warn("mappedFileSizeConsumeQueue is no multiple of an entry, rounded up", "asked", asked, "used", s.options.QueueFileSize)
 	}
 	s.limits.Store(&Limits{MaxMessageSize: s.options.MaxMessageSize, DiskWarningRatio: s.options.DiskWarningRatio, PutWaitMS: s.options.PutWaitMS})
-	s.limitOpenQueues()
-	s.paths = pathsOf(s.options.Dir)
 	s.keys = newCatchUp()
-	s.delays, _ = dispatch.ParseDelays(s.options.DelayLevels) // Validate has
 	if err := s.open(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// newStore is a store that has touched nothing yet, of valid options.
+func newStore(o Options) *Store {
+	s := &Store{options: o.withDefaults(), began: time.Now()}
+	s.limitOpenQueues()
+	s.paths = pathsOf(s.options.Dir)
+	s.delays, _ = dispatch.ParseDelays(s.options.DelayLevels) // Validate has
+	return s
 }
 
 // open goes through the phases. Until recovery begins nothing has been changed that a Java broker would mind, so a store that was left

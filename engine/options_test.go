@@ -2,8 +2,12 @@ package engine_test
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ringmq/engine"
 )
@@ -68,4 +72,34 @@ func TestOpenQueuesWithin(t *testing.T) {
 			t.Errorf("%d descriptors: %d queue files, want %d", descriptors, got, want)
 		}
 	}
+}
+
+// A repair of many queues gets by with few descriptors, as a start does. Not in parallel: the limit is that of the process.
+func TestRepairWithFewDescriptors(t *testing.T) {
+	o := small(t.TempDir())
+	const queues = 300
+	s := open(t, o)
+	for i := range queues {
+		put(t, s, int32(i), "x")
+	}
+	closeStore(t, s)
+	mustBe(t, os.RemoveAll(filepath.Join(o.Dir, "consumequeue")), nil)
+	withDescriptors(t, 150, func() {
+		if r, err := engine.Repair(o, func() (engine.Repairs, bool, error) { return engine.Repairs{}, true, nil }); err != nil || r.Records != queues {
+			t.Errorf("%d records, %v", r.Records, err)
+		}
+	})
+	audit(t, open(t, o))
+}
+
+// withDescriptors lets the process have so many open files while fn runs.
+func withDescriptors(t *testing.T, most uint64, fn func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	mustBe(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit), nil)
+	low := limit
+	low.Cur = most
+	mustBe(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low), nil)
+	defer func() { mustBe(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit), nil) }()
+	fn()
 }

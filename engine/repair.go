@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"ringmq/engine/checkpoint"
 	"ringmq/engine/consumequeue"
@@ -33,9 +32,8 @@ func Repair(o Options, plan func() (Repairs, bool, error)) (r Recovery, err erro
 	if err := o.Validate(); err != nil {
 		return Recovery{}, err
 	}
-	s := &Store{options: o.withDefaults(), began: time.Now(), everything: true}
-	s.paths = pathsOf(s.options.Dir)
-	s.delays, _ = dispatch.ParseDelays(s.options.DelayLevels) // Validate has
+	s := newStore(o)
+	s.everything = true
 	if err := s.takeLock(); err != nil {
 		return Recovery{}, err
 	}

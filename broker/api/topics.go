@@ -167,16 +167,24 @@ func (a *API) allTopics(c *remoting.Command, r server.Reply) {
 	}{DataVersion: version, Topics: part})
 }
 
-// topicConfig handles 351.
-func (a *API) topicConfig(c *remoting.Command, r server.Reply) {
+// namedTopic is the topic that a request names; nil when it has been refused.
+func (a *API) namedTopic(c *remoting.Command, r server.Reply) *topic.Config {
 	name, err := need(c, "topic")
 	if err != nil {
 		refuse(r, remoting.InvalidParameter, "%v", err)
-		return
+		return nil
 	}
 	config := a.opts.Topics.Get(name)
 	if config == nil {
 		refuse(r, remoting.TopicNotExist, "topic %.255q does not exist", name)
+	}
+	return config
+}
+
+// topicConfig handles 351.
+func (a *API) topicConfig(c *remoting.Command, r server.Reply) {
+	config := a.namedTopic(c, r)
+	if config == nil {
 		return
 	}
 	var answer remoting.Command
@@ -186,24 +194,18 @@ func (a *API) topicConfig(c *remoting.Command, r server.Reply) {
 
 // topicStats handles 202: for each queue its ends and when its last message was stored.
 func (a *API) topicStats(c *remoting.Command, r server.Reply) {
-	name, err := need(c, "topic")
-	if err != nil {
-		refuse(r, remoting.InvalidParameter, "%v", err)
-		return
-	}
-	config := a.opts.Topics.Get(name)
+	config := a.namedTopic(c, r)
 	if config == nil {
-		refuse(r, remoting.TopicNotExist, "topic %.255q does not exist", name)
 		return
 	}
 	body := []byte(`{"offsetTable":{`)
 	for id := range config.WriteQueues {
-		p := place{topic: []byte(name), queueID: id, queue: a.opts.Store.Queue([]byte(name), id)}
+		p := place{topic: []byte(config.Name), queueID: id, queue: a.opts.Store.Queue([]byte(config.Name), id)}
 		last := int64(0)
 		if p.max() > 0 {
 			last, _ = a.opts.Store.StoreTime(p.topic, id, p.max()-1)
 		}
-		body = a.appendQueueKey(body, name, id)
+		body = a.appendQueueKey(body, config.Name, id)
 		body = fmt.Appendf(body, `{"lastUpdateTimestamp":%d,"maxOffset":%d,"minOffset":%d}`, last, p.max(), p.min())
 	}
 	var answer remoting.Command

@@ -21,6 +21,14 @@ const (
 	random     = unix.MADV_RANDOM
 )
 
+// infoOf is what the file system says of an entry; removed: it has gone since the folder was read.
+func infoOf(entry fs.DirEntry) (info fs.FileInfo, removed bool, err error) {
+	if info, err = entry.Info(); errors.Is(err, fs.ErrNotExist) {
+		return nil, true, nil
+	}
+	return info, false, err
+}
+
 // mapping is a file mapped for reading. Whoever touches its bytes catches faults: the device may not be able to read them, and a file in
 // use may have been cut shorter since.
 type mapping struct {

@@ -1,9 +1,7 @@
 package inspect
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -38,12 +36,12 @@ func (s *Store) listIndex() error {
 			s.strays = append(s.strays, path)
 			continue
 		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since
-		}
+		info, removed, err := infoOf(entry)
 		if err != nil {
 			return err
+		}
+		if removed {
+			continue
 		}
 		sizes[info.Size()]++
 		s.keyFiles = append(s.keyFiles, keyFile{path: path, name: entry.Name(), size: info.Size()})

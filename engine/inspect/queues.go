@@ -2,9 +2,7 @@ package inspect
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -116,12 +114,12 @@ func (s *Store) listQueueFiles(dir string, sizes map[int64]int) (files []queueFi
 			s.strays = append(s.strays, path)
 			continue
 		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since
-		}
+		info, removed, err := infoOf(entry)
 		if err != nil {
 			return nil, err
+		}
+		if removed {
+			continue
 		}
 		if base > math.MaxInt64-info.Size() {
 			s.strays = append(s.strays, path)

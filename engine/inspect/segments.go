@@ -1,8 +1,6 @@
 package inspect
 
 import (
-	"errors"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -33,12 +31,12 @@ func (s *Store) listSegments() error {
 			s.strays = append(s.strays, path)
 			continue
 		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since
-		}
+		info, removed, err := infoOf(entry)
 		if err != nil {
 			return err
+		}
+		if removed {
+			continue
 		}
 		if base > math.MaxInt64-max(info.Size(), maxSegment) {
 			s.strays = append(s.strays, path)

@@ -65,7 +65,7 @@ soak: ## mixed load with rolls and retention for SOAK (30m): memory, descriptors
 sim: ## whole stores in simulated machines that crash, SEEDS (600) of them from SEED (1) on, and the mutants that must fail (3 minutes)
 	SEEDS=$(SEEDS) FIRST=$(SEED) GO=$(GO) test/sim/run.sh
 
-cases: build ## fault cases against a running broker: torn logs, odd files, hostile peers (needs Python 3; about 12 minutes)
+cases: build ## fault cases against a running broker: torn logs, odd files, hostile peers (needs Python 3; about 18 minutes)
 	python3 test/cases/run.py --ringmq bin/ringmq
 
 cases-short: build ## a minute of them

@@ -72,8 +72,8 @@ var heights = map[string]int{
 }
 
 const (
-	maxLines     = 700 // of a file that is not a test
-	maxTestLines = 900
+	maxLines     = 500 // of a file that is not a test
+	maxTestLines = 700
 )
 
 type source struct {

@@ -133,6 +133,7 @@ func (r *crashRun) round(round int) {
 	if fault == markLost || fault == allLost {
 		stop.Store(true)
 		wg.Wait()
+		settle(r.t, s) // the transient pool may not be written out yet
 	}
 	r.cut(fault)
 	stop.Store(true)

@@ -19,7 +19,7 @@ import (
 // Recovery tells what Open found and did.
 type Recovery struct {
 	Clean        bool // the last stop was complete: there was no abort file
-	FirstOpening bool // there was no valid mark: every record was checked
+	FirstOpening bool // there was no mark that can be believed: every record was checked
 	From, End    message.Offset
 	Records      int64              // walked
 	CutBytes     int64              // behind the end, kept below ringmq/cut
@@ -48,12 +48,7 @@ type walk struct {
 }
 
 // known is up to where the device has the log for certain.
-func (s *Store) known() message.Offset {
-	if s.mark.Last < 0 {
-		return 0
-	}
-	return s.mark.Flushed
-}
+func (s *Store) known() message.Offset { return max(s.mark.Flushed, 0) }
 
 func (s *Store) loadLog() error {
 	storage, err := s.logStorage()
@@ -154,31 +149,34 @@ func (s *Store) recoverFiles() (err error) {
 // plan decides from the mark where to begin. last is the last record that is known to stand before that place.
 func (s *Store) plan() (walk, dispatch.Position) {
 	mark := &s.mark
-	if mark.Last < 0 {
+	w := walk{from: s.log.Min(), boundary: s.boundary()}
+	if mark.Flushed < 0 {
 		s.recovery.FirstOpening = true
 		if s.log.Segments().First() != nil {
 			s.options.Logger.Info("no valid mark, so this is as a first opening: every record is checked, which the next start will not have to do")
 		}
-		w := walk{from: s.log.Min(), boundary: s.log.LastUsed()}
-		if mark.Flushed == w.from && !mark.Clean && !s.lock.LastWasJava() {
-			w.boundary = w.from // the log was empty when the process began that was killed: all of it is ours and may be torn
-		}
+	}
+	if mark.Last < 0 {
 		return w, dispatch.Position{Last: -1}
 	}
-	w := walk{from: max(mark.Dispatched, s.log.Min()), boundary: mark.Flushed}
-	if mark.Clean || s.lock.LastWasJava() {
-		// Nothing of ours stands behind a clean mark. If something does, another broker wrote it, and its last segment is where it may be torn.
-		w.boundary = max(w.boundary, s.log.LastUsed())
-	}
-	w.from = s.completeUpTo(mark, w.from)
+	w.from = s.completeUpTo(mark, max(mark.Dispatched, w.from))
 	return w, dispatch.Position{Last: mark.Last, LastStoreTimeMS: mark.LastStoreTimeMS}
 }
 
-// loadMark reads the mark and keeps it if it is of this log. One that was made before there was any record names none, and knows of queues
-// nothing.
+// boundary is from where on a record that is not whole is the torn end. A mark that is believed says it, whether it knows of a record or not:
+// below the last segment, too, any page may be torn that was not flushed.
+func (s *Store) boundary() message.Offset {
+	if s.mark.Flushed < 0 {
+		return s.log.LastUsed()
+	}
+	return s.mark.Boundary(s.log.LastUsed(), s.lock.LastWasJava())
+}
+
+// loadMark reads the mark and keeps it if it is of this log; else Flushed is -1. One that was saved before the dispatcher had come to a record
+// that the device has, as of a log that was empty, names none: then the lock file has to say that nobody else has had the store since.
 func (s *Store) loadMark() {
 	mark, ok, err := checkpoint.LoadMark(s.paths.mark)
-	if ok && mark.Last >= 0 {
+	if ok = ok && (mark.Last >= 0 || s.lock.LastWasOwn()); ok {
 		err = s.stands(&mark)
 	}
 	if err != nil {
@@ -187,31 +185,43 @@ func (s *Store) loadMark() {
 	if !ok || err != nil {
 		mark = checkpoint.Mark{Last: -1, Flushed: -1}
 	}
+	if mark.Last < 0 {
+		mark.Queues = nil // every record is looked at anyway
+	}
 	s.mark = mark
 }
 
-// stands says why the record that the mark names is not in the log.
+// stands says why a mark is not of this log.
 func (s *Store) stands(mark *checkpoint.Mark) error {
-	last := s.log.Segments().Last()
-	if last == nil || mark.Dispatched > message.Offset(last.End()) {
-		return fmt.Errorf("engine: the log ends before %d, up to which its queues were complete", mark.Dispatched)
+	reaches, end := mark.Dispatched, message.Offset(0)
+	if mark.Last < 0 {
+		reaches = mark.Flushed
+	}
+	if last := s.log.Segments().Last(); last != nil {
+		end = message.Offset(last.End())
+	}
+	if reaches > end {
+		return fmt.Errorf("engine: the log ends before %d, it says that all is there up to that", reaches)
+	}
+	if mark.Last < 0 {
+		return nil
 	}
 	return s.recordStands(mark.Last, mark.LastStoreTimeMS)
 }
 
-// recordStands says why no whole record that was stored then stands at a position.
-func (s *Store) recordStands(at message.Offset, storeMS int64) error {
-	var r message.Record
+// recordStands says why no record that was stored then begins at a position. It is known by its head, whatever has become of its body.
+func (s *Store) recordStands(at message.Offset, storeMS int64) (err error) {
 	view, ok := s.log.Segments().View(int64(at), int(s.options.SegmentSize))
 	if !ok {
 		return fmt.Errorf("engine: the log has no segment with offset %d", at)
 	}
 	defer view.Release()
-	if kind, err := check(view.Bytes, at, &r); err != nil || kind != message.Whole {
-		return fmt.Errorf("engine: no whole record stands at %d: %v", at, err)
+	defer segment.CatchFault(&err, "engine: record", debug.SetPanicOnFault(true))
+	if _, ok := message.Peek(view.Bytes, at); !ok {
+		return fmt.Errorf("engine: no record begins at %d", at)
 	}
-	if r.StoreTime != storeMS {
-		return fmt.Errorf("engine: the record at %d was stored at %d, %d is expected", at, r.StoreTime, storeMS)
+	if ms, ok := message.StoreTime(view.Bytes); !ok || ms != storeMS {
+		return fmt.Errorf("engine: the record at %d was stored at %d, %d is expected", at, ms, storeMS)
 	}
 	return nil
 }

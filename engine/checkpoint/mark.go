@@ -45,6 +45,16 @@ func LoadMark(path string) (m Mark, ok bool, err error) {
 	return m, true, nil
 }
 
+// Boundary is from where on a record that is not whole is the torn end of the log; below, it is damage. lastUsed is the first byte of the last
+// segment in use. Behind a clean mark there is nothing of ours: what is there a Java broker wrote, and also when java says that one has had
+// the store since, its last segment is where the log may be torn. Without a mark it is lastUsed.
+func (m *Mark) Boundary(lastUsed message.Offset, java bool) message.Offset {
+	if m.Clean || java {
+		return max(m.Flushed, lastUsed)
+	}
+	return m.Flushed
+}
+
 // Save replaces the mark at path in one step and durably. A mark that contradicts itself is a mistake of the caller.
 func (m *Mark) Save(path string) error {
 	if err := m.check(); err != nil {

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"ringmq/engine/consumequeue"
 	"ringmq/engine/message"
+	"ringmq/engine/segment"
 )
 
 // ErrNoStore is wrapped when a folder is none or holds nothing of a store.
@@ -100,29 +102,51 @@ func (s *Store) logMin() int64 {
 
 // record checks the record at offset at. Its slices are valid until the next call.
 func (s *Store) record(at int64, r *message.Record) error {
-	i, ok := s.segmentOf(at)
-	if !ok {
-		return fmt.Errorf("the log has no segment with offset %d", at)
+	b, err := s.from(at)
+	if err != nil {
+		return err
 	}
-	f := &s.segments[i]
-	if s.kept.path != f.path {
-		s.kept.close()
-		var err error
-		if s.kept, err = mapFile(f.path, random); err != nil {
-			return err
-		}
-	}
-	b := s.kept.bytes
-	if at-f.base >= int64(len(b)) {
-		return fmt.Errorf("segment %s ends before offset %d", f.name, at)
-	}
-	switch kind, err := check(b[at-f.base:], message.Offset(at), r); {
+	switch kind, err := check(b, message.Offset(at), r); {
 	case err != nil:
 		return err
 	case kind != message.Whole:
 		return fmt.Errorf("no record at %d: %s", at, kind)
 	}
 	return nil
+}
+
+// storedAt is when the record at offset at was stored, in ms. Only its head is looked at.
+func (s *Store) storedAt(at int64) (ms int64, err error) {
+	b, err := s.from(at)
+	if err != nil {
+		return 0, err
+	}
+	defer segment.CatchFault(&err, "inspect", debug.SetPanicOnFault(true))
+	if _, ok := message.Peek(b, message.Offset(at)); !ok {
+		return 0, fmt.Errorf("no record begins at %d", at)
+	}
+	ms, _ = message.StoreTime(b)
+	return ms, nil
+}
+
+// from are the bytes from offset at to the end of its segment, valid until the next call.
+func (s *Store) from(at int64) ([]byte, error) {
+	i, ok := s.segmentOf(at)
+	if !ok {
+		return nil, fmt.Errorf("the log has no segment with offset %d", at)
+	}
+	f := &s.segments[i]
+	if s.kept.path != f.path {
+		s.kept.close()
+		var err error
+		if s.kept, err = mapFile(f.path, random); err != nil {
+			return nil, err
+		}
+	}
+	if at-f.base >= int64(len(s.kept.bytes)) {
+		return nil, fmt.Errorf("segment %s ends before offset %d", f.name, at)
+	}
+	return s.kept.bytes[at-f.base:], nil
 }
 
 // readDir is os.ReadDir that takes a folder that is not there for an empty one.

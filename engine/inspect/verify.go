@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"ringmq/engine/checkpoint"
 	"ringmq/engine/message"
 	"ringmq/engine/segment"
 )
@@ -99,28 +100,33 @@ func (v *verifier) plan() {
 	if !st.HasMark {
 		return
 	}
-	ours := st.Lock.Last != "java"
-	if st.Mark.Last < 0 {
-		if int64(st.Mark.Flushed) == s.logMin() && !st.Mark.Clean && ours {
-			v.boundary = s.logMin()
+	if v.markStands, v.markWhy = v.stands(&st.Mark); v.markStands {
+		v.boundary = int64(st.Mark.Boundary(message.Offset(v.boundary), st.Lock.Last == "java"))
+	}
+}
+
+// stands tells whether a mark is of this log, and else why not; "": it names no record, and that it is of this log nobody can say.
+func (v *verifier) stands(m *checkpoint.Mark) (ok bool, why string) {
+	if m.Last >= 0 {
+		switch ms, err := v.s.storedAt(int64(m.Last)); {
+		case err != nil:
+			return false, err.Error()
+		case ms != m.LastStoreTimeMS:
+			return false, fmt.Sprintf("the record at %d was stored at %d, the mark says %d", m.Last, ms, m.LastStoreTimeMS)
 		}
-		v.markStands = ours
-		return
+		return true, ""
 	}
-	switch err := s.record(int64(st.Mark.Last), &v.claimed); {
-	case err != nil:
-		v.markWhy = err.Error()
-		return
-	case v.claimed.StoreTime != st.Mark.LastStoreTimeMS:
-		v.markWhy = fmt.Sprintf("the record at %d was stored at %d, the mark says %d", st.Mark.Last, v.claimed.StoreTime, st.Mark.LastStoreTimeMS)
-		return
+	end := int64(0)
+	if n := len(v.s.segments); n > 0 {
+		end = v.s.segments[n-1].base + v.s.segmentSize
 	}
-	v.markStands = true
-	if st.Mark.Clean || !ours {
-		v.boundary = max(v.boundary, int64(st.Mark.Flushed))
-		return
+	switch {
+	case v.s.State.Lock.Last != "ringmq":
+		return false, ""
+	case int64(m.Flushed) > end:
+		return false, fmt.Sprintf("the log ends before %d, up to which it says that all is there", m.Flushed)
 	}
-	v.boundary = int64(st.Mark.Flushed)
+	return true, ""
 }
 
 // walkLog walks the segments.

@@ -58,11 +58,11 @@ func (v *verifier) checkMark() {
 		v.small(KindMark, path, "it is not of this log: "+v.markWhy)
 		return
 	}
-	if m.Last >= 0 && int64(m.Flushed) > r.End {
-		v.small(KindMark, path, fmt.Sprintf("it says that the device has the log up to %d; it ends at %d", m.Flushed, r.End))
-	}
 	if !v.markStands {
 		return
+	}
+	if int64(m.Flushed) > r.End {
+		v.small(KindMark, path, fmt.Sprintf("it says that the device has the log up to %d; it ends at %d", m.Flushed, r.End))
 	}
 	for i := range m.Queues {
 		q := &m.Queues[i]

@@ -34,6 +34,8 @@ type machine struct {
 	task  *task         // Open or Close, while it hangs
 	held  *held         // armed, or hanging; nil: nothing
 
+	arrivals *arrivals // of the process
+
 	model   *model
 	waiting []*request // put and not answered
 	answers answers
@@ -152,9 +154,10 @@ func (m *machine) start(rng *rand.Rand) error {
 		if err := m.disk.Begin(); err != nil {
 			return err
 		}
+		m.arrivals = new(arrivals)
 		m.maybeHold(rng, startPlaces)
 		options := m.options
-		options.Dir, options.Storage, options.DerivedSyncer = m.disk.Dir, m.disk.Storage, m.disk
+		options.Dir, options.Storage, options.DerivedSyncer, options.Arrivals = m.disk.Dir, m.disk.Storage, m.disk, m.arrivals
 		m.run(func(t *task) { t.store, t.err = engine.Open(options) })
 		opened, hangs, err := m.await()
 		if err != nil {
@@ -340,7 +343,7 @@ func (m *machine) beginsAt(min message.Offset) error {
 	}
 	now := time.Now().UnixMilli()
 	for _, r := range m.model.records {
-		if r.at >= m.min && r.at >= 0 && r.at < min && now-r.storeMS < reservedMS && !m.forced {
+		if r.at >= m.min && r.at >= 0 && r.at < min && now-r.storeMS < reservedMS && !m.forced && !r.rotten { // when that was stored nobody can tell
 			return fmt.Errorf("the log begins at %d: the record at %d was removed after %d ms", min, r.at, now-r.storeMS)
 		}
 	}

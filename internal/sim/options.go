@@ -24,6 +24,8 @@ func Shapes() []Shape {
 		{Name: "sync mapped", Change: func(o *engine.Options) { o.SyncFlush, o.MappedAppend = true, true }},
 		{Name: "async mapped", Change: func(o *engine.Options) { o.MappedAppend = true }},
 		{Name: "sync, segments of two pages", Change: func(o *engine.Options) { o.SyncFlush, o.SegmentSize = true, 8<<10 }},
+		{Name: "async, segments of two pages", Change: func(o *engine.Options) { o.SegmentSize = 8 << 10 }},
+		{Name: "async mapped, segments of two pages", Change: func(o *engine.Options) { o.MappedAppend, o.SegmentSize = true, 8<<10 }},
 		{Name: "async, segments of odd size", Change: func(o *engine.Options) { o.SegmentSize = 12_345 }},
 		{Name: "sync mapped, segments of odd size", Change: func(o *engine.Options) { o.SyncFlush, o.MappedAppend, o.SegmentSize = true, true, 20_001 }},
 		{Name: "sync, segments larger than the pool", Change: func(o *engine.Options) { o.SyncFlush, o.SegmentSize = true, 128<<10 }},

@@ -16,6 +16,7 @@ const (
 	wait
 	retain
 	hold
+	behind
 	powerCut
 	kill
 	stop
@@ -34,6 +35,7 @@ var steps = [...]struct {
 	weight int
 }{
 	put: {"put", 40}, burst: {"burst", 8}, pull: {"pull", 8}, query: {"query", 5}, wait: {"wait", 14}, retain: {"retain", 4}, hold: {"hold", 14},
+	behind:   {"dispatch behind", 6},
 	powerCut: {"power cut", 8}, kill: {"kill", 5}, stop: {"stop", 4}, failSync: {"fail sync", 2}, failWrite: {"fail write", 1},
 	failDerived: {"fail sync of queues", 1}, noSpace: {"no space", 2}, fullDisk: {"full disk", 1}, slowDisk: {"slow disk", 1}, rot: {"rot", 2},
 }
@@ -67,6 +69,9 @@ func Plan(seed uint64, n int) []Step {
 			k++
 		}
 		plan[i] = Step{k, rng.Uint64()}
+	}
+	if n > 0 && rng.IntN(4) == 0 {
+		plan[0].kind = behind // of an empty log: what is flushed no mark can name
 	}
 	return plan
 }

@@ -62,7 +62,12 @@ func (m *machine) look(rng *rand.Rand) error {
 func (m *machine) hanging(rng *rand.Rand) error {
 	m.say("it hangs: %s", m.held.what)
 	if m.task == nil { // neither starting nor stopping
-		for range rng.IntN(4) {
+		puts := rng.IntN(4)
+		if m.held.what == dispatching {
+			m.leaveBehind(rng)
+			puts = rng.IntN(40) // fill segments that are not flushed yet
+		}
+		for range puts {
 			m.put(rng)
 			if _, err := m.settle(); err != nil {
 				return err
@@ -94,6 +99,12 @@ func (m *machine) hanging(rng *rand.Rand) error {
 	return m.look(rng)
 }
 
+// leaveBehind lets time pass while the dispatcher hangs, so that what it has not seen is flushed, and marks are saved.
+func (m *machine) leaveBehind(rng *rand.Rand) {
+	time.Sleep(time.Duration(2600+rng.IntN(3400)) * time.Millisecond) // longer than any shape's thorough interval of the log
+	m.rests()
+}
+
 func (m *machine) step(k kind, rng *rand.Rand) error {
 	switch k {
 	case put:
@@ -115,6 +126,9 @@ func (m *machine) step(k kind, rng *rand.Rand) error {
 		}
 	case hold:
 		m.hold(rng)
+	case behind:
+		m.holdAt(dispatching, 1+rng.IntN(3))
+		return m.burst(rng)
 	case powerCut:
 		return m.cutAndStart(rng, "at rest")
 	case kill:

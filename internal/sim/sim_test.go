@@ -127,6 +127,20 @@ func TestReplays(t *testing.T) {
 	}
 }
 
+// The power goes while the dispatcher has not come past the first records of an empty log: what the mark says is flushed no record vouches for,
+// and segments are written behind it.
+func TestCutsBeforeTheFirstDispatch(t *testing.T) {
+	t.Parallel()
+	for _, shape := range Shapes() {
+		for seed := range uint64(12) {
+			plan := []Step{{behind, *firstSeed + seed}}
+			if result := play(t, shape, plan); result.Err != nil {
+				report(t, *firstSeed+seed, shape, plan, result)
+			}
+		}
+	}
+}
+
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	plan := Plan(7, 60)

@@ -1,4 +1,4 @@
-// Package engine is the store: Open (recovers), Put, Get, Close, importable by any Go program without a network.
+// Package engine is the store as a library, without a network: Open (recovers), Put, Get, Close.
 //
 // The commit log is the only truth. Each service owns one position in it, published atomically, and every promise is a wait for a
 // position:

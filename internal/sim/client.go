@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -149,8 +150,9 @@ func (m *machine) answered(p *request) error {
 			return fmt.Errorf("it timed out though the disk is not slow: %w", p.result.Err)
 		}
 		return m.stored(p, false)
-	case engine.Unavailable:
-		if !latched && !m.noSpace && !m.full {
+	case engine.Unavailable, engine.Busy:
+		overdue := m.held != nil && errors.Is(p.result.Err, engine.ErrOverdue) // something hangs, so there is no room
+		if !latched && !m.noSpace && !m.full && !overdue {
 			return fmt.Errorf("it is refused though nothing is wrong: %w", p.result.Err)
 		}
 		for _, r := range slices.Backward(p.records) {

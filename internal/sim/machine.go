@@ -263,7 +263,7 @@ func (m *machine) promise(processOnly bool) {
 		if r.at >= 0 && r.end() <= m.bound || sync && (r.acked || r.seen) {
 			r.promised = true
 		}
-		if r.at >= 0 && r.end() <= m.cached || m.cached > 0 && r.acked {
+		if r.at >= 0 && r.end() <= m.cached || m.cached > 0 && r.acked && !m.options.TransientPool {
 			r.cached = true
 		}
 	}

@@ -42,10 +42,25 @@ func Shapes() []Shape {
 			o.SyncFlush, o.QueueFileSize = true, 400
 			o.QueueFlush = func() engine.QueueFlushSettings { return dispatch.Settings{IntervalMS: 47, ThoroughIntervalMS: 1009} }
 		}},
+		{Name: "async, transient pool", Change: transientPool(2, 4)},
+		{Name: "async, transient pool of one segment, written now and then", OneByOne: true, Change: transientPool(1, 1000)},
 		{Name: "async, ring", Ring: true, Change: func(o *engine.Options) { o.Ring = true }},
 		{Name: "sync, ring, large key files", Ring: true, Change: func(o *engine.Options) {
 			o.SyncFlush, o.Ring, o.IndexSlots, o.IndexEntries = true, true, 500, 2000
 		}},
+	}
+}
+
+// transientPool is a pool of so many segments, written out when so many pages are in it, or by the clock.
+func transientPool(buffers, leastPages int) func(o *engine.Options) {
+	return func(o *engine.Options) {
+		o.TransientPool, o.TransientBuffers = true, buffers
+		o.SegmentSize = 64 << 10 // as large as a pool has to be
+		o.Flush = func() flush.Settings {
+			s := baseFlush()
+			s.CommitIntervalMS, s.CommitLeastPages, s.CommitThoroughIntervalMS = 193, leastPages, 397
+			return s
+		}
 	}
 }
 

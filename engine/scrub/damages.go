@@ -85,14 +85,16 @@ func (d *damages) forget(base message.Offset, sealedStay bool) int {
 }
 
 // tell logs damage, names file, blocks and offset, and keeps it for metrics and health. What it has said in this run it does not say
-// again. sealed tells that it stands in the segment's seal.
+// again, and of a segment that was removed meanwhile nothing. sealed tells that it stands in the segment's seal.
 func (s *Scrubber) tell(f *segment.File, at seal.Stretch, reason string, sealed bool) {
 	base := message.Offset(f.Base())
 	d := Damage{
 		File: s.file(base), Block: int((at.From - base) / seal.BlockSize), Last: int((at.To - 1 - base) / seal.BlockSize),
 		From: at.From, To: at.To, Reason: reason, base: base, sealed: sealed,
 	}
-	if s.damages.add(d) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if !s.removed(f) && s.damages.add(d) {
 		s.o.Logger.Error("the commit log is damaged", "file", d.File, "block", d.Blocks(), "offset", int64(d.From), "to", int64(d.To), "reason", reason)
 	}
 }

@@ -139,7 +139,7 @@ func (s *Scrubber) failed(f *segment.File, st *state, err error) bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.Is(err, errStopped), errors.Is(err, segment.ErrClosed):
+	case errors.Is(err, errStopped), errors.Is(err, segment.ErrClosed), s.removed(f):
 		return true // no end of it, or no segment any more
 	}
 	st.seen = s.o.Now()

@@ -57,7 +57,8 @@ type Scrubber struct {
 	done  sync.WaitGroup
 	ended atomic.Int64 // segments that were full when Advanced looked last
 
-	// changing is held while a seal is written, and while a segment and its seal are removed: so none is written for a segment that is gone.
+	// changing is held while a seal is written or damage is told, and while a segment and its seal are removed: so neither is done for a segment
+	// that is gone.
 	changing sync.Mutex
 
 	damages damages
@@ -282,7 +283,7 @@ func (s *Scrubber) hold(f *segment.File, do func()) bool {
 func (s *Scrubber) save(f *segment.File, sl *seal.Seal) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if s.o.Log.Segments().Find(f.Base()) != f {
+	if s.removed(f) {
 		return segment.ErrClosed
 	}
 	if !s.made {
@@ -297,6 +298,9 @@ func (s *Scrubber) save(f *segment.File, sl *seal.Seal) error {
 	s.stamp(sl.Base, s.o.Now())
 	return nil
 }
+
+// removed tells whether a segment is no part of the log any more. While changing is held that does not change.
+func (s *Scrubber) removed(f *segment.File) bool { return s.o.Log.Segments().Find(f.Base()) != f }
 
 // stamp dates a seal: its file's time tells the next run when its segment was looked at last. It need not be durable: to lose it costs reading.
 func (s *Scrubber) stamp(base message.Offset, nowMS int64) {

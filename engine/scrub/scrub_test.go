@@ -303,6 +303,29 @@ func TestNoSealForARemovedSegment(t *testing.T) {
 	})
 }
 
+// A segment that is removed while it is compared is no damage of the log any more, whatever was found in it.
+func TestNoDamageOfARemovedSegment(t *testing.T) {
+	t.Parallel()
+	within(t, 2, func(t *testing.T, r *rig) {
+		r.s.Start()
+		r.pass(time.Minute)
+		flip(t, r.path(0), 100)
+		r.rate.Store(mib / 4)
+		r.pass(day - time.Minute + 2*time.Second)
+		if n := r.metrics.ScrubbedBytes.Load(); n == 0 || n >= size {
+			t.Fatalf("%d bytes read", n)
+		}
+		if err := r.s.Retire(0, r.log.RemoveFirst); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(day)
+		if list := r.s.Damages(); len(list) != 0 || r.metrics.Damaged.Load() != 0 {
+			t.Errorf("damages %v", list)
+		}
+		r.book.expect(t)
+	})
+}
+
 // The scrub reads no faster than it may, block by block, and each segment once in an interval.
 func TestRate(t *testing.T) {
 	t.Parallel()

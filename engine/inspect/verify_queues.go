@@ -375,10 +375,10 @@ func (v *verifier) tell(c *cursor, p problem, found *run) {
 	id, n := c.q.id, found.count
 	switch p {
 	case missingFront:
-		v.addRun(KindMissing, Damage, id, found, fmt.Sprintf("%s without an entry, numbers %s: the queue begins with %d",
+		v.addRun(KindMissing, Damage, id, found, fmt.Sprintf("%s without an entry, %s: the queue begins with %d",
 			count(n, "record"), span(found), c.q.first()))
 	case missingBack:
-		v.tellMissing(id, found, fmt.Sprintf("%s without an entry, numbers %s: the queue ends at %d", count(n, "record"), span(found), c.end))
+		v.tellMissing(id, found, fmt.Sprintf("%s without an entry, %s: the queue ends at %d", count(n, "record"), span(found), c.end))
 	case twice:
 		v.addLasting(KindMissing, id, found, "two records claim one number: "+found.why+andMore(n))
 	case lost:
@@ -386,7 +386,7 @@ func (v *verifier) tell(c *cursor, p problem, found *run) {
 	case wrong:
 		v.addRun(KindEntry, Damage, id, found, found.why+andMore(n))
 	case beyond:
-		v.addRun(KindEntry, Damage, id, found, fmt.Sprintf("%s, numbers %s, of records at %d and behind: the log ends at %d",
+		v.addRun(KindEntry, Damage, id, found, fmt.Sprintf("%s, %s, of records at %d and behind: the log ends at %d",
 			count(n, "entry"), span(found), found.lowestOffset, v.report.End))
 	case wrongTags:
 		v.addRun(KindTags, Damage, id, found, "tags code: "+found.why+andMore(n))
@@ -425,7 +425,7 @@ func (v *verifier) tellAbsent() {
 	for _, id := range ids {
 		found := v.absent[id]
 		v.report.Needs.Queues = append(v.report.Needs.Queues, QueueNeed{ID: id, Missing: found.count, Records: found.count, NoFolder: true})
-		v.tellMissing(id, found, fmt.Sprintf("%s without an entry, numbers %s: the queue has no folder", count(found.count, "record"), span(found)))
+		v.tellMissing(id, found, fmt.Sprintf("%s without an entry, %s: the queue has no folder", count(found.count, "record"), span(found)))
 	}
 	if more := &v.absentMore; more.count > 0 {
 		f := damaged(KindMissing, v.s.dir, "%s of further queues that have no folder", count(more.count, "record"))
@@ -452,9 +452,9 @@ func (v *verifier) addQueue(kind Kind, severity Severity, id consumequeue.ID, nu
 
 func span(found *run) string {
 	if found.firstNumber == found.lastNumber {
-		return fmt.Sprint(found.firstNumber)
+		return fmt.Sprintf("number %d", found.firstNumber)
 	}
-	return fmt.Sprintf("%d to %d", found.firstNumber, found.lastNumber)
+	return fmt.Sprintf("numbers %d to %d", found.firstNumber, found.lastNumber)
 }
 
 func andMore(n int64) string {

@@ -72,20 +72,21 @@ func (p *Plan) fromQueues(r *inspect.Report) (made bool) {
 			p.queue(Drop, need.ID, 0, "what stands behind its end: "+need.Why)
 		}
 		if need.Missing > 0 {
-			p.queue(Complete, need.ID, need.Missing, entries(need.Missing)+" of records that have none")
+			p.queue(Complete, need.ID, need.Missing, entries(need.Missing, "record that has none", "records that have none"))
 		}
 		if need.Behind > 0 {
-			p.queue(Drop, need.ID, need.Behind, entries(need.Behind)+" of records behind the end of the log")
+			p.queue(Drop, need.ID, need.Behind, entries(need.Behind, "record behind the end of the log", "records behind the end of the log"))
 		}
 	}
 	return made
 }
 
-func entries(n int64) string {
+// entries says of how many entries and of what records something is done.
+func entries(n int64, one, more string) string {
 	if n == 1 {
-		return "1 entry"
+		return "1 entry of a " + one
 	}
-	return fmt.Sprintf("%d entries", n)
+	return fmt.Sprintf("%d entries of %s", n, more)
 }
 
 func (p *Plan) queue(verb Verb, id consumequeue.ID, n int64, text string) {

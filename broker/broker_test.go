@@ -28,7 +28,7 @@ func options(dir string, nameServers ...string) Options {
 	return Options{
 		Name: "broker-a", Address: "127.0.0.1:10911", HAAddress: "127.0.0.1:10912", NameServers: nameServers, Version: "test",
 		RegisterTimeout: 2 * time.Second, SaveOffsetsEvery: 20 * time.Millisecond, FirstRegistrationLimit: 300 * time.Millisecond,
-		Engine: engine.Options{Dir: dir, SegmentSize: 16 << 20, QueueFileSize: 20_000, PoolSize: 12 << 20, UnlockedPool: true,
+		Engine: engine.Options{Dir: dir, SegmentSize: 16 << 20, QueueFileSize: 20_000, PoolSize: 12 << 20, UnlockedPool: true, PutWaitMS: 60_000,
 			IndexSlots: 1000, IndexEntries: 10_000},
 		Server: server.Options{Addresses: []string{"127.0.0.1:0"}, Loops: 2},
 	}

@@ -16,7 +16,7 @@ import (
 
 // benchOptions are those of a real store, but with segments of 64 MiB so that a short run rolls.
 func benchOptions(dir string) engine.Options {
-	return engine.Options{Dir: dir, SegmentSize: 64 << 20, PoolSize: 64 << 20, Ring: true, DiskWarningRatio: 1}
+	return engine.Options{Dir: dir, SegmentSize: 64 << 20, PoolSize: 64 << 20, Ring: true, DiskWarningRatio: 1, PutWaitMS: 60_000}
 }
 
 // BenchmarkPut is one store with producers that each wait for their answer before they put again.

@@ -112,7 +112,7 @@ func newBroker(t testing.TB, change ...func(*Options, *engine.Options)) *broker 
 	t.Helper()
 	dir := t.TempDir()
 	parked := longpoll.New(longpoll.Options{})
-	e := engine.Options{Dir: dir, SegmentSize: 16 << 20, QueueFileSize: 20_000, PoolSize: 12 << 20, UnlockedPool: true, Arrivals: parked,
+	e := engine.Options{Dir: dir, SegmentSize: 16 << 20, QueueFileSize: 20_000, PoolSize: 12 << 20, UnlockedPool: true, PutWaitMS: 60_000, Arrivals: parked,
 		IndexSlots: 1000, IndexEntries: 10_000}
 	o := Options{
 		Cluster: "C1", Broker: "broker-a", Address: "127.0.0.1:10911", StoreHost: netip.MustParseAddrPort("127.0.0.1:10911"), Parked: parked,

@@ -57,7 +57,7 @@ func treeOf(t testing.TB, dir string) string {
 func start(t testing.TB, dir string) *engine.Store {
 	t.Helper()
 	s, err := engine.Open(engine.Options{
-		Dir: dir, SegmentSize: segmentSize, QueueFileSize: queueFileSize, PoolSize: 256 << 10, UnlockedPool: true, DiskWarningRatio: 1,
+		Dir: dir, SegmentSize: segmentSize, QueueFileSize: queueFileSize, PoolSize: 256 << 10, UnlockedPool: true, DiskWarningRatio: 1, PutWaitMS: 60_000,
 		IndexSlots: 250, IndexEntries: 1000,
 	})
 	if err != nil {

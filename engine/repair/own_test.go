@@ -29,7 +29,7 @@ const (
 
 func ownOptions(dir string) engine.Options {
 	return engine.Options{
-		Dir: dir, SegmentSize: segmentSize, QueueFileSize: queueFileSize, PoolSize: 256 << 10, UnlockedPool: true, DiskWarningRatio: 1,
+		Dir: dir, SegmentSize: segmentSize, QueueFileSize: queueFileSize, PoolSize: 256 << 10, UnlockedPool: true, DiskWarningRatio: 1, PutWaitMS: 60_000,
 		IndexSlots: 250, IndexEntries: 1000,
 	}
 }

@@ -62,7 +62,7 @@ func main() {
 
 func open(folder string, syncFlush bool) *engine.Store {
 	s, err := engine.Open(engine.Options{
-		Dir: folder, SegmentSize: segmentSize, SyncFlush: syncFlush, ZeroAhead: true, Ring: true, DiskWarningRatio: 1,
+		Dir: folder, SegmentSize: segmentSize, SyncFlush: syncFlush, ZeroAhead: true, Ring: true, DiskWarningRatio: 1, PutWaitMS: 60_000,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -26,7 +26,7 @@ test: build ## all tests of the product, and the Go client against a running bro
 	cd test/volatile && $(GO) test ./...
 
 race: ## the same tests under the race detector, with the invariants that cost too much in production
-	$(GO) test -race -tags invariants ./...
+	$(GO) test -race -tags invariants $(TESTFLAGS) ./...
 
 lint: ## gofmt, vet, staticcheck, tidy go.mod
 	@test -z "$$(gofmt -l cmd broker engine internal namesrv net perf uring test)" || { gofmt -l cmd broker engine internal namesrv net perf uring test; exit 1; }
@@ -49,7 +49,7 @@ bench: ## every benchmark for BENCHTIME (1s)
 ci: ## what a commit must pass: lint, test, race, short fuzz, short crash run
 	$(MAKE) lint
 	$(MAKE) test
-	$(MAKE) race
+	$(MAKE) race TESTFLAGS=-short
 	$(MAKE) fuzz FUZZTIME=3s
 	$(MAKE) crash-short
 

@@ -16,10 +16,10 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed of TestSim")
-	seeds     = flag.Int("seeds", 30, "how many seeds TestSim runs")
+	seeds     = flag.Int("seeds", 20, "how many seeds TestSim runs")
 	length    = flag.Int("steps", 80, "how many steps a run has")
 	only      = flag.String("shape", "", "run TestSim with the sets of options only whose names contain this")
-	replays   = flag.Int("replays", 8, "how many seeds TestReplays runs twice")
+	replays   = flag.Int("replays", 4, "how many seeds TestReplays runs twice")
 	tries     = flag.Int("shrink", 200, "how often TestSim tries to find a shorter run that fails")
 )
 

@@ -240,7 +240,11 @@ func (m *machine) query(topic, key string, kind index.Kind, beginMS, endMS int64
 	defer res.Release()
 	var want []message.Offset
 	rotten := map[message.Offset]bool{}
-	for _, r := range m.model.readable(m.store.Positions().Min) {
+	positions := m.store.Positions()
+	for _, r := range m.model.readable(positions.Min) {
+		if r.end() > positions.Readable { // its flush has failed, in this step
+			break
+		}
 		if !r.has(topic, key, kind) || r.storeMS < beginMS || r.storeMS > endMS {
 			continue
 		}
